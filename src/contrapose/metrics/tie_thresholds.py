@@ -14,6 +14,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from threading import RLock
 from typing import TypeVar, cast
@@ -30,6 +31,7 @@ from contrapose.metrics.pair_counts import (
     rank_levels,
     tie_bounds,
 )
+from contrapose.metrics.statistics.bootstrap import run_tasks
 from contrapose.metrics.statistics.resampling import cluster_codes
 from contrapose.metrics.types import FloatArray, IntArray
 
@@ -360,19 +362,24 @@ def _calibrate_sample(
     sorting = np.argsort(distance)
     distance, change, folds = distance[sorting], change[sorting], folds[sorting]
     last = np.flatnonzero(np.append(distance[1:] != distance[:-1], True))
+
+    def choose(a: int, b: int) -> float:
+        inside = folds & np.uint8((1 << a) | (1 << b)) == 0
+        if not inside.any():
+            return np.nan
+        right = np.cumsum(change * inside, dtype=np.int32)
+        if len(last) < len(right):
+            right = right[last]
+        best = int(np.argmax(right))
+        # A distance of other pairs alone does not change the sum.
+        return float(distance[last[best]]) if right[best] > 0 else 0.0
+
+    cells = [(a, b) for a in range(FOLDS) for b in range(a, FOLDS)]
+    chosen = run_tasks([partial(choose, *cell) for cell in cells], len(distance))
     thresholds = np.zeros((FOLDS, FOLDS))
-    for a in range(FOLDS):
-        for b in range(a, FOLDS):
-            inside = folds & np.uint8((1 << a) | (1 << b)) == 0
-            if not inside.any():
-                return None
-            right = np.cumsum(change * inside, dtype=np.int32)
-            if len(last) < len(right):
-                right = right[last]
-            best = int(np.argmax(right))
-            if right[best] > 0:  # a distance of other pairs alone does not change the sum
-                thresholds[a, b] = thresholds[b, a] = distance[last[best]]
-    return thresholds
+    for (a, b), threshold in zip(cells, chosen, strict=True):
+        thresholds[a, b] = thresholds[b, a] = threshold
+    return None if np.isnan(chosen).any() else thresholds
 
 
 _computing = RLock()

@@ -159,7 +159,7 @@ def summarize(
         ci95, n = known_interval(bound), count_units(measured, name)
         return MetricValue(value=ranked.value(), ci95=ci95, n=n, chance=ranked.chance)
 
-    ranks = ranked_names(measured)
+    ranks = ranked_names(measured)[::-1]  # the last ones take longest
     tasks: list[Callable[[], MetricValue | None]] = [
         *(partial(describe_rank, name) for name in ranks),
         *(partial(draw, aside) for aside in (False, True)),
@@ -171,7 +171,8 @@ def summarize(
         for name, value in zip(statistics, done[len(ranks) + 2 :], strict=True)
         if value is not None
     }
-    return values | {name: value for name, value in zip(ranks, done, strict=False) if value}
+    ranked = dict(zip(ranks, done, strict=False))
+    return values | {name: value for name in reversed(ranks) if (value := ranked[name])}
 
 
 def _chance_level(measured: Measurements, name: str, over: Grouping | None) -> float | None:

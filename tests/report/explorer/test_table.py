@@ -181,6 +181,15 @@ def test_a_file_for_too_many_examples_says_how_to_see_all(
     assert "contrapose view runs/a" in data["about"]
 
 
+def test_the_worst_rows_are_the_first_of_all_in_order() -> None:
+    table = ExampleTable([make_run(CASES, SCORES)])
+    margins = np.array([0.5, np.nan, -1.0, 0.5, -1.0, np.nan, 0.5])
+    table.runs = (replace(table.runs[0], margins=margins),)
+    order = [2, 4, 0, 3, 6, 1, 5]
+    for most in range(len(order) + 2):
+        assert table.worst_first(most).tolist() == order[:most]
+
+
 def test_thumbnails_are_the_same_in_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

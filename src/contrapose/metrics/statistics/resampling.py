@@ -91,7 +91,7 @@ def join_clusters(codes: Sequence[IntArray]) -> IntArray:
                 roots = above
         if np.array_equal(roots, before):
             break
-    return np.asarray(np.unique(roots, return_inverse=True)[1].reshape(-1))
+    return renumber(roots, size)[0]
 
 
 def has_repeats(codes: IntArray) -> bool:

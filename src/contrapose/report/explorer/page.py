@@ -95,12 +95,10 @@ def build_explorer(
         start: first query of the page, as `ExampleQuery` has it.
         progress: called with a description, the number of thumbnails, and their total.
     """
-    worst = table.worst_first()
-    rows = range(len(table)) if len(table) <= MAX_ROWS else sorted(worst[:HELD_ROWS].tolist())
-    numbers, thumbnails, files = _make_thumbnails(
-        table, worst[:MAX_ROWS] if len(rows) == len(table) else worst[:HELD_ROWS],
-        beside=beside, progress=progress,
-    )  # fmt: skip
+    holds_all = len(table) <= MAX_ROWS
+    worst = table.worst_first(MAX_ROWS if holds_all else HELD_ROWS)
+    rows = range(len(table)) if holds_all else sorted(worst.tolist())
+    numbers, thumbnails, files = _make_thumbnails(table, worst, beside=beside, progress=progress)
     held = []
     for row in rows:
         values = table.row(row)

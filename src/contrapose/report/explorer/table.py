@@ -324,12 +324,17 @@ class ExampleTable:
             },
         }
 
-    def worst_first(self) -> IntArray:
-        """Rows in the order of their worst margin in any run; those without one last."""
+    def worst_first(self, most: int) -> IntArray:
+        """First rows in the order of their worst margin in any run; those without one last."""
         margins = np.full(len(self), np.inf)
         for run in self.runs:
             np.fmin(margins, run.margins, out=margins)
-        return np.argsort(margins, kind="stable")
+        if most < len(margins):
+            last = np.partition(margins, most)[most]
+            candidates = np.flatnonzero(margins <= last)
+        else:
+            candidates = np.arange(len(margins))
+        return candidates[np.argsort(margins[candidates], kind="stable")][:most]
 
 
 class RowKeys(Sequence[tuple[str, str]]):
