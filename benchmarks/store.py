@@ -85,6 +85,7 @@ def main() -> None:
             "--score", "itm", "--rerank", "all", "--cache", str(folder / "store"), "--quiet",
         ]  # fmt: skip
         source = Path(__file__).resolve().parent.parent / "src"
+        os.environ["PYTHONPATH"] = str(source)  # this program, not one that is installed
         subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
         time.sleep(2)  # files that were changed a moment ago are always read
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -368,8 +368,7 @@ def _calibrate_sample(
         if not inside.any():
             return np.nan
         right = np.cumsum(change * inside, dtype=np.int32)
-        if len(last) < len(right):
-            right = right[last]
+        right = right[last] if len(last) < len(right) else right
         best = int(np.argmax(right))
         # A distance of other pairs alone does not change the sum.
         return float(distance[last[best]]) if right[best] > 0 else 0.0
