@@ -30,8 +30,9 @@ from contrapose.scores import Skip, unreadable_skip
 if TYPE_CHECKING:
     from contrapose.engine.context import ScoringContext
 
-IMAGES_PER_BLOCK = 1 << 16
-"""Images of a column that are objects at a time."""
+IMAGES_PER_BLOCK, MOST_BLOCKS = 1 << 16, 256
+"""Images of a column that are objects at a time, and the largest number of such blocks: each may
+read the table of content ids, which is not held whole when it is very large."""
 
 TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
 """Name of the table of token counts."""
@@ -121,8 +122,9 @@ def distinct_images(
 def _distinct_columns(refs: RefColumn, reader: ContentIdReader) -> DistinctImages | None:
     """Distinct images of a column, without an object for each; None where some are unreadable."""
     blocks = []
-    for start in range(0, len(refs), IMAGES_PER_BLOCK):
-        some = refs[start : start + IMAGES_PER_BLOCK]
+    size = max(IMAGES_PER_BLOCK, -(-len(refs) // MOST_BLOCKS))
+    for start in range(0, len(refs), size):
+        some = refs[start : start + size]
         made = any(ref.source is not None for ref in some)
         names = list(map(content_id_or_skip, some)) if made else reader.content_ids(some)
         digests = [name for name in names if isinstance(name, str)]
