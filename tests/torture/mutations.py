@@ -28,7 +28,11 @@ KILLS = int(os.environ.get("KILL_ROUNDS", "1"))
 """Kills of each job; the whole suite asks for more."""
 SEED = os.environ.get("TORTURE_SEED", "")
 """Begins the seed of every mutation."""
-SEEDS: dict[str, tuple[str, ...]] = {"cola released check": ("night1cola released check 2",)}
+SEEDS: dict[str, tuple[str, ...]] = {
+    "cola released check": ("night1cola released check 2",),
+    "forged index": ("20261120forged index 155",),
+    "regions": ("20261119regions 1",),
+}
 """Seeds that once failed, by name of the reader."""
 WHOLE = ROUNDS > 10
 """Whether this is the whole suite, not the small part of every test run."""

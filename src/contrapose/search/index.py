@@ -231,6 +231,7 @@ def open_index(folder: Path) -> Index:
     manifest, tries = _read_manifest(folder), 0
     while True:
         try:
+            root = (folder / manifest["root"]).resolve()
             vectors = read_npy(safe_join(folder, manifest["vectors"]), mapped=True)
             content = safe_join(folder, manifest["images"]).read_bytes()
             if digest(content) != manifest["images_digest"]:
@@ -251,7 +252,7 @@ def open_index(folder: Path) -> Index:
         raise _damage_error(folder, f"{len(checksums)} checksums of {len(vectors)} vectors")
     return Index(
         folder=folder,
-        root=(folder / manifest["root"]).resolve(),
+        root=root,
         model=manifest["model"],
         fingerprint=manifest["fingerprint"],
         vectors=vectors,
