@@ -10,15 +10,19 @@ import subprocess
 import sys
 import time
 import weakref
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import cast
+from urllib.request import urlopen
 
 import pytest
 
 from contrapose.cli import app as app_module
 from contrapose.cli import main
-from contrapose.cli.console import interrupting_signals
+from contrapose.cli.console import interrupting_signals, wait_for_server
 from contrapose.errors import InputError
+from contrapose.files.local_server import LocalServer, Routes
 from tests.conftest import Cli
 
 FULL = Path("/dev/full")
@@ -163,7 +167,7 @@ def test_interrupted_verbs_say_how_to_go_on(
 def test_a_forked_process_has_the_usual_signals() -> None:
     program = """
 import os, signal, sys, time
-from contrapose.cli.console import interrupting_signals
+from contrapose.cli.console import interrupting_signals, wait_for_server
 from contrapose.errors import InputError
 with interrupting_signals() as came:
     child = os.fork()
@@ -228,9 +232,24 @@ def test_a_signal_that_python_drops_is_raised_again(capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == ""
 
 
+def test_a_server_ends_after_a_signal_that_was_dropped_before_it_served() -> None:
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        pytest.skip("SIGTERM is ignored or handled where the tests run")
+    server = LocalServer(cast(Routes, None))
+    with interrupting_signals() as came:
+        with suppress(KeyboardInterrupt):  # as a library does that clears all errors
+            signal.raise_signal(signal.SIGTERM)
+        wait_for_server(server, quiet=True)
+        assert came == [signal.SIGTERM]
+    with pytest.raises(OSError, match="refused"):
+        urlopen(server.url)  # noqa: S310
+    with interrupting_signals() as came:
+        assert came == []
+
+
 def test_what_is_dropped_without_a_signal_is_told_as_ever() -> None:
     program = """
-from contrapose.cli.console import interrupting_signals
+from contrapose.cli.console import interrupting_signals, wait_for_server
 class Freed:
     def __del__(self):
         raise self.error

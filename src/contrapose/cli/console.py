@@ -93,7 +93,8 @@ def interrupting_signals() -> Iterator[list[int]]:
     Yields:
         The numbers of the signals that came so far.
     """
-    came: list[int] = []
+    came = _came
+    came.clear()
     late: list[int] = []
     process = os.getpid()
     usual = (signal.SIG_DFL, signal.default_int_handler)
@@ -138,6 +139,9 @@ def interrupting_signals() -> Iterator[list[int]]:
         for number, handler in before.items():
             signal.signal(number or 0, handler)
 
+
+_came: list[int] = []
+"""Numbers of the signals that came so far."""
 
 LATER_SECONDS = 0.02
 """Seconds for which a signal is put off that came while an object is freed."""
@@ -206,11 +210,14 @@ def say_written(out: Path | None, *, quiet: bool = False) -> None:
 
 
 def wait_for_server(server: LocalServer, *, quiet: bool = False) -> None:
-    """Serve until Ctrl-C, then close the server."""
+    """Serve until Ctrl-C, then close the server.
+
+    Also of a signal that came before, and which a library dropped while the server was made.
+    """
     if not quiet:
         error_console().print("Stop it with Ctrl-C.")
     try:
-        server.wait()
+        server.wait(until=lambda: bool(_came))
     except KeyboardInterrupt:
         pass
     finally:
