@@ -165,7 +165,7 @@ def _split_negatives(columns: Columns, count: int) -> Columns:
         require(set(map(type, negatives)) == {str} and all(negatives))
         lists: Sequence[Any] = list(zip(negatives, strict=True))
     else:
-        lists = _parse_cells(negatives)
+        lists = _parse_lists(negatives)
     sizes = list(map(len, lists))
     require(min(sizes) > 0)
     ids = columns["id"]
@@ -229,7 +229,7 @@ def _read_lists(columns: Columns, several: str, one: str) -> Sequence[Sequence[s
     """Lists of texts of all records, by the same field in all; none is empty, nor a text."""
     if not _is_absent(columns.get(several)):
         require(_is_full(columns[several]))
-        lists = _parse_cells(columns[several])
+        lists = _parse_lists(columns[several])
     elif not _is_absent(columns.get(one)):
         require(_is_full(columns[one]))
         lists = list(zip(columns[one], strict=True))
@@ -251,16 +251,22 @@ def _until_empty(row: Sequence[Any]) -> Iterator[Any]:
         yield value
 
 
+def _parse_lists(values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    """Lists as they are, or from the JSON in all cells."""
+    lists = _parse_cells(values)
+    require(set(map(type, lists)) <= {list, tuple})
+    return lists
+
+
 def _parse_cells(values: Sequence[Any]) -> Sequence[Any]:
-    """Lists or objects as they are, or from the JSON in all cells."""
+    """Values as they are, or from the JSON in all cells."""
     kinds = set(map(type, values))
     if str in kinds:
         require(kinds == {str} and not any(map(may_hold_surrogates, values)))
         decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
         parsed, ends = zip(*map(decode, values), strict=True)
         require(all(map(int.__eq__, ends, map(len, values))))
-        values, kinds = parsed, set(map(type, parsed))
-    require(kinds <= {list, tuple} or kinds == {dict})
+        return parsed
     return values
 
 
@@ -296,7 +302,7 @@ def _read_matrices(
 ) -> tuple[list[Match], Positions]:
     """Distinct matrices of true and false."""
     require(_is_full(values))
-    lists = _parse_cells(values)
+    lists = _parse_lists(values)
     rows, row_begins = join_rows(lists)
     require(set(map(type, rows)) <= {list, tuple} and (np.diff(row_begins) == images).all())
     cells, cell_begins = join_rows(rows)
