@@ -82,7 +82,7 @@ ELSEWHERE = ("hf:", "my_model.py", "clip.jsonl")
 def test_every_command_of_the_readme_runs(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalServer, "wait", lambda server, until: None)
+    monkeypatch.setattr(LocalServer, "wait", lambda server: None)
     write_files(README, tmp_path)
     asked = [
         words for words in commands(README) if not any(" ".join(words).count(w) for w in ELSEWHERE)

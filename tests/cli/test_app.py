@@ -8,21 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import weakref
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import cast
-from urllib.request import urlopen
 
 import pytest
 
 from contrapose.cli import app as app_module
 from contrapose.cli import main
-from contrapose.cli.console import interrupting_signals, wait_for_server
 from contrapose.errors import InputError
-from contrapose.files.local_server import LocalServer, Routes
 from tests.conftest import Cli
 
 FULL = Path("/dev/full")
@@ -162,108 +155,6 @@ def test_interrupted_verbs_say_how_to_go_on(
     said = cli(verb, "tiny-clip")
     assert said.status == 130
     assert words in said.err
-
-
-def test_a_forked_process_has_the_usual_signals() -> None:
-    program = """
-import os, signal, sys, time
-from contrapose.cli.console import interrupting_signals, wait_for_server
-from contrapose.errors import InputError
-with interrupting_signals() as came:
-    child = os.fork()
-    if not child:
-        signal.raise_signal(signal.SIGTERM)
-        os._exit(1)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), came)
-"""
-    ended = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert ended.stdout.strip() == f"{-signal.SIGTERM} []", ended
-
-
-def test_a_signal_while_an_object_is_freed_is_not_lost() -> None:
-    class Freed:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
-            freed.append(1)
-
-    freed: list[int] = []
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        pytest.skip("SIGTERM is ignored or handled where the tests run")
-
-    def work() -> None:
-        Freed()
-        for _ in range(600):
-            time.sleep(0.1)
-
-    with interrupting_signals() as came, pytest.raises(KeyboardInterrupt):
-        work()
-    assert (came, freed) == ([signal.SIGTERM], [1])
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_a_signal_that_python_drops_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
-    class Referred:
-        pass
-
-    calls: list[object] = []
-
-    def call_back(reference: object) -> None:
-        calls.append(reference)
-        signal.raise_signal(signal.SIGTERM)
-
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        pytest.skip("SIGTERM is ignored or handled where the tests run")
-    before = sys.unraisablehook
-
-    def work() -> None:
-        referred = Referred()
-        reference = weakref.ref(referred, call_back)
-        del referred
-        assert calls == [reference]
-        for _ in range(600):
-            time.sleep(0.1)
-
-    with interrupting_signals() as came, pytest.raises(KeyboardInterrupt):
-        work()
-    assert came == [signal.SIGTERM]
-    assert sys.unraisablehook is before
-    assert capfd.readouterr().err == ""
-
-
-def test_a_server_ends_after_a_signal_that_was_dropped_before_it_served() -> None:
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        pytest.skip("SIGTERM is ignored or handled where the tests run")
-    server = LocalServer(cast(Routes, None))
-    with interrupting_signals() as came:
-        with suppress(KeyboardInterrupt):  # as a library does that clears all errors
-            signal.raise_signal(signal.SIGTERM)
-        wait_for_server(server, quiet=True)
-        assert came == [signal.SIGTERM]
-    with pytest.raises(OSError, match="refused"):
-        urlopen(server.url)  # noqa: S310
-    with interrupting_signals() as came:
-        assert came == []
-
-
-def test_what_is_dropped_without_a_signal_is_told_as_ever() -> None:
-    program = """
-from contrapose.cli.console import interrupting_signals, wait_for_server
-class Freed:
-    def __del__(self):
-        raise self.error
-with interrupting_signals() as came:
-    for Freed.error in (ValueError("first"), KeyboardInterrupt("second")):
-        Freed()
-print(came)
-"""
-    ended = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert ended.stdout.strip() == "[]", ended
-    assert "ValueError: first" in ended.stderr
-    assert "KeyboardInterrupt: second" in ended.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="an option of glibc")

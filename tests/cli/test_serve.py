@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Answers of servers to one request; the user then presses Ctrl-C."""
     seen: list[object] = []
 
-    def wait(server: SearchServer, until: Callable[[], bool]) -> None:
+    def wait(server: SearchServer) -> None:
         port = server.url.rstrip("/").rpartition(":")[2]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/index", timeout=60) as answer:
             seen.append(json.load(answer))

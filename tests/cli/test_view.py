@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ def test_runs_side_by_side(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
         write_run(make_run(CASES, SCORES, score), tmp_path / name)
     counts: list[int] = []
 
-    def wait(server: ExplorerServer, until: Callable[[], bool]) -> None:
+    def wait(server: ExplorerServer) -> None:
         address = f"{server.url}api/examples?a=1&b=0&outcome=right-right"
         with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310
             counts.append(json.load(answer)["count"])

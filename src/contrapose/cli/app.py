@@ -21,9 +21,9 @@ from contrapose.cli.console import (
     accept_all_characters,
     discard_output,
     flush_output,
-    interrupting_signals,
 )
 from contrapose.cli.help import add_help
+from contrapose.cli.signals import interrupting_signals, settle_signal
 from contrapose.errors import (
     ContraposeError,
     DamageWarning,
@@ -173,7 +173,7 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
 
     Args:
         arguments: its words; None for those of the process.
-        signals: those that came so far, see `interrupting_signals`.
+        signals: those that came so far, see `signals.interrupting_signals`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -219,6 +219,7 @@ GOES_ON = ("audit", "build", "data", "diagnose", "eval", "index")
 
 def _end_by_signal(words: Sequence[str], signals: Sequence[int]) -> int:
     """Say that a signal ended the command and how to go on; return the exit status."""
+    settle_signal()
     number = signals[0] if signals else signal.SIGINT
     verb = next((word for word in words if word in VERBS), "")
     more = "nothing half-written was left."

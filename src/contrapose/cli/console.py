@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import signal
 import sys
 import threading
 import time
@@ -16,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from contrapose.cli.signals import settle_signal
 from contrapose.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
-    from types import FrameType
 
     from rich.console import Console
     from rich.progress import TaskID
@@ -82,84 +81,6 @@ def discard_output() -> None:
         os.close(nowhere)
 
 
-@contextmanager
-def interrupting_signals() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up behind itself.
-
-    A signal that is ignored, as under nohup, stays so. A forked process has the signals' usual
-    effect. Python drops what is raised while it frees an object: a signal that comes then is put
-    off for a moment, and one that is dropped all the same is raised again a moment later.
-
-    Yields:
-        The numbers of the signals that came so far.
-    """
-    came = _came
-    came.clear()
-    late: list[int] = []
-    process = os.getpid()
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        if alarm in before and _is_freeing(frame):
-            late.append(number)
-            signal.setitimer(signal.ITIMER_REAL, LATER_SECONDS)
-            return
-        came.append(number)
-        raise KeyboardInterrupt
-
-    def interrupt_late(number: int, frame: FrameType | None) -> None:
-        if late:
-            interrupt(late.pop(), frame)
-
-    def raise_again(dropped: sys.UnraisableHookArgs) -> None:
-        if dropped.exc_type is not KeyboardInterrupt or alarm not in before or not came:
-            hook(dropped)
-        elif os.getpid() == process:
-            late.append(came.pop())
-            signal.setitimer(signal.ITIMER_REAL, LATER_SECONDS)
-
-    hook = sys.unraisablehook
-    alarm = getattr(signal, "SIGALRM", None)
-    before: dict[int | None, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGALRM", "SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) in usual:
-                handler = interrupt_late if number == alarm else interrupt
-                before[number] = signal.signal(number, handler)
-        sys.unraisablehook = raise_again
-    try:
-        yield came
-    finally:
-        sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number or 0, handler)
-
-
-_came: list[int] = []
-"""Numbers of the signals that came so far."""
-
-LATER_SECONDS = 0.02
-"""Seconds for which a signal is put off that came while an object is freed."""
-
-
-def _is_freeing(frame: FrameType | None) -> bool:
-    """Whether a frame runs below a finalizer, or a callback of a weak collection.
-
-    These should do their work to its end.
-    """
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename.endswith(("weakref.py", "weakrefset.py")):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def show(console: Console, parts: Sequence[Table | str]) -> None:
     """Print tables and sentences."""
     from contrapose.report.terminal import show
@@ -210,16 +131,13 @@ def say_written(out: Path | None, *, quiet: bool = False) -> None:
 
 
 def wait_for_server(server: LocalServer, *, quiet: bool = False) -> None:
-    """Serve until Ctrl-C, then close the server.
-
-    Also of a signal that came before, and which a library dropped while the server was made.
-    """
+    """Serve until Ctrl-C, then close the server."""
     if not quiet:
         error_console().print("Stop it with Ctrl-C.")
     try:
-        server.wait(until=lambda: bool(_came))
+        server.wait()
     except KeyboardInterrupt:
-        pass
+        settle_signal()
     finally:
         server.close()
 

@@ -121,9 +121,9 @@ class LocalServer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def wait(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Wait until the server is closed, the user interrupts, or something is so."""
-        while self._thread.is_alive() and not until():
+    def wait(self) -> None:
+        """Wait until the server is closed, or the user interrupts."""
+        while self._thread.is_alive():
             self._thread.join(1.0)
 
     def close(self) -> None:
