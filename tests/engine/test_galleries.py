@@ -18,11 +18,12 @@ from contrapose.data.examples import single_match
 from contrapose.engine import (
     AnswerStore,
     ScoringContext,
+    embeddings,
+    galleries,
     score_edits,
     score_examples,
     score_gallery,
 )
-from contrapose.engine import examples as examples_module
 from contrapose.engine import galleries as grids_module
 from contrapose.engine.galleries import select_nearest
 from contrapose.errors import InputError
@@ -135,7 +136,9 @@ def shown(ref: ImageRef) -> str:
 
 @pytest.mark.parametrize("cells", [1, 40, 1 << 20])
 def test_the_nearest_vector_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples_module, "MAX_CELLS", cells)
+    monkeypatch.setattr(galleries, "MAX_CELLS", cells)
+    for name in ("CACHED_CELLS", "HELD_CELLS"):
+        monkeypatch.setattr(embeddings, name, cells)
     examples = [*pairs(), *choices()]
     result = score_examples(ScoringContext(Several()), "itc", examples).scores
     for k, example in enumerate(examples):

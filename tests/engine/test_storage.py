@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from contrapose.engine import AnswerStore, ScoringContext, part_files, part_reader, score_examples
+from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.storage import RemoteStorage
 from contrapose.errors import DamageWarning, InputError, MissingExtraError, hide_credentials
 from tests.fakes import Fake, pairs
@@ -86,9 +87,14 @@ def test_vectors_at_urls_are_read_by_ranges(url: str, monkeypatch: pytest.Monkey
     at = content.index(vectors[1999].tobytes())
     system.pipe_file(part, content[:at] + b"\0\0\0\0" + content[at + 4 :])
     table = AnswerStore(url).table("m", "s")
-    assert (table.find(names[:1900], [""] * 1900) >= 0).all()
-    with pytest.warns(DamageWarning, match="set aside"):
-        assert (table.find(names, [""] * 2000) < 0).all()
+    rows = table.find(names, [""] * 2000)
+    assert np.array_equal(table.values(rows[:1900], "vector"), vectors[:1900])
+    with (
+        pytest.warns(DamageWarning, match="set aside"),
+        pytest.raises(DamagedVectorsError, match="damaged part of the cache"),
+    ):
+        table.values(rows, "vector")
+    assert (table.find(names, [""] * 2000) < 0).all()
     assert [name.rpartition(".")[2] for name in system.find(root)] == ["damaged"]
 
 

@@ -27,6 +27,7 @@ from contrapose.engine import (
     score_tokens,
     store,
 )
+from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.storage import FileRange, LocalStorage
 from contrapose.errors import DamageWarning, InputError
 from tests.engine.killed import Slow
@@ -115,8 +116,14 @@ def test_a_damaged_vector_is_never_used(
     last.write_bytes(good[: at + 2] + bytes([good[at + 2] ^ 4]) + good[at + 3 :])
     table = AnswerStore(tmp_path).table("m", "itc")
     assert table.find([names[1], names[8]], ["", ""]).tolist() == [121, 128]  # of other blocks
-    with pytest.warns(DamageWarning, match="set aside"):
-        rows = table.find(names[:10], [""] * 10)
+    damaged = table.find(names[:10], [""] * 10)
+    assert np.array_equal(table.values(damaged[:1], "vector"), -vectors[:1])
+    with (
+        pytest.warns(DamageWarning, match="set aside"),
+        pytest.raises(DamagedVectorsError, match="damaged part of the cache"),
+    ):
+        table.values(damaged, "vector")
+    rows = table.find(names[:10], [""] * 10)
     assert rows.tolist() == list(range(10))  # the older ones
     assert np.array_equal(table.values(rows, "vector"), vectors[:10])
     assert last.with_name(last.name + ".damaged").exists()
@@ -125,8 +132,12 @@ def test_a_damaged_vector_is_never_used(
     assert table.find(names[:2], ["", ""]).tolist() == [130, 1]
     first = min(tmp_path.rglob("*.parquet"))
     first.write_bytes(first.read_bytes().replace(vectors[4].tobytes(), b"\0" * 12))
-    with pytest.raises(InputError, match="damaged part of the cache"):
+    with (
+        pytest.warns(DamageWarning, match="set aside"),
+        pytest.raises(DamagedVectorsError, match="damaged part of the cache"),
+    ):
         table.values(rows, "vector")
+    assert table.find(names[:10], [""] * 10).tolist() == [130, *[-1] * 9]
 
 
 def test_many_vectors_fill_several_parts_and_leave_memory(

@@ -19,7 +19,7 @@ from contrapose.arrays import find_distinct
 from contrapose.build.captions.files import read_captions
 from contrapose.data.images import ImageRef
 from contrapose.engine import ScoringContext
-from contrapose.engine.examples import embed_distinct
+from contrapose.engine.embeddings import embed_distinct
 from contrapose.engine.plan import compute_caption_ids, distinct_images
 from contrapose.errors import InputError, option
 from contrapose.files import (

@@ -28,7 +28,7 @@ from contrapose.engine import (
     require_score,
     score_pairs,
 )
-from contrapose.engine.examples import MAX_CELLS
+from contrapose.engine.embeddings import MAX_CELLS
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import Model

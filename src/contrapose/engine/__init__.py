@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         embed_edits as embed_edits,
         score_edits as score_edits,
     )
+    from contrapose.engine.embeddings import embed_distinct as embed_distinct
     from contrapose.engine.examples import (
-        embed_distinct as embed_distinct,
         score_blind as score_blind,
         score_example_parts as score_example_parts,
         score_example_share as score_example_share,
@@ -109,7 +109,8 @@ else:
             "composed": "embed_composed score_composed",
             "context": "CachePolicy ScoringContext",
             "edits": "EditScores edit_vectors embed_edits score_edits",
-            "examples": "embed_distinct score_blind score_example_parts score_example_share "
+            "embeddings": "embed_distinct",
+            "examples": "score_blind score_example_parts score_example_share "
             "score_examples score_pairs score_priors score_priors_ahead score_tokens",
             "executor": "BatchWork Executor LocalExecutor",
             "galleries": "compute_gallery_prior describe_gallery_prior score_gallery "

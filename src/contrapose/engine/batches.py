@@ -28,6 +28,7 @@ from contrapose.engine.pending import (
     cut_request,
     find_pending,
     find_share,
+    find_sound,
     group_pairs,
 )
 from contrapose.engine.refusals import store_refusals
@@ -129,14 +130,16 @@ class _Scoring:
         """
         context = requests[0].context
         cuts: list[RequestCut | None] = [None] * len(requests)
+        is_survey = isinstance(context.shard, ShardSurvey)
         if context.shard is not None and context.shard.share_only:
             cuts = [cut_request(request) for request in requests]
         with report_phase(context.progress, "looking up scores"):
+            find = find_sound if is_survey else ScoreRequest.find_rows
             rows = [
-                request.find_rows() if cut is None else find_share(cut)
+                find(request) if cut is None else find_share(cut)
                 for request, cut in zip(requests, cuts, strict=True)
             ]
-        if context.cache_use != "only" and not isinstance(context.shard, ShardSurvey):
+        if context.cache_use != "only" and not is_survey:
             for request, known in zip(requests, rows, strict=True):
                 request.expect_images(known == MISSING)  # they start while captions are tokenized
         pending = [

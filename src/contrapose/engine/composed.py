@@ -15,7 +15,7 @@ from contrapose.arrays import find_distinct, normalize_rows
 from contrapose.data import ComposedQuery, ComposedSet
 from contrapose.engine.context import ScoringContext
 from contrapose.engine.corpora import STYLES, SUBJECTS
-from contrapose.engine.examples import embed_distinct
+from contrapose.engine.embeddings import embed_distinct
 from contrapose.engine.plan import compute_caption_ids, distinct_images, truncation_notes
 from contrapose.engine.score_names import parse_fusion_score
 from contrapose.engine.score_types import has_pooling, require_score

@@ -21,9 +21,10 @@ from contrapose.data import ImageRef, content_id
 from contrapose.data.file_maps import map_files
 from contrapose.data.text_columns import ID_BYTES, ContentIds, IdWords
 from contrapose.engine.pair_index import PairIds
+from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.store import AnswerTable
 from contrapose.errors import InputError
-from contrapose.metrics import FloatArray, IntArray
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.scores import Skip, unreadable_skip
 
 FILES_PER_TASK = 32
@@ -70,8 +71,8 @@ class ContentIdReader:
         positions: IntArray = np.zeros(0, dtype=np.int64)
         if self.table is not None:
             positions, keys = _file_keys(refs)
-            known = _find_ids(self.table, keys)
-            self._note(refs, positions[known >= 0], _read_ids(self.table, known), names)
+            known, ids = _find_ids(self.table, keys)
+            self._note(refs, positions[known], ids, names)
         left = np.array([i for i, name in enumerate(names) if name is None], dtype=np.int64)
         rest = refs if len(left) == len(refs) else [refs[i] for i in left.tolist()]
         done = 0
@@ -154,13 +155,12 @@ def _file_keys(refs: Sequence[ImageRef]) -> tuple[IntArray, IdWords]:
     return np.array(positions, dtype=np.int64), words
 
 
-def _find_ids(table: AnswerTable, keys: IdWords) -> IntArray:
-    """Row of each key in the table; −1 where it has none."""
+def _find_ids(table: AnswerTable, keys: IdWords) -> tuple[BoolArray, list[str]]:
+    """Which keys the table holds, and their content ids: four numbers of 32 bits each."""
     pairs = np.stack([np.zeros(len(keys), dtype=np.int64), np.arange(len(keys))], axis=1)
-    return table.find(("",), ContentIds(keys), pairs)
-
-
-def _read_ids(table: AnswerTable, rows: IntArray) -> list[str]:
-    """Content ids in the rows of known files: four numbers of 32 bits each."""
-    values: FloatArray = table.values(rows[rows >= 0], "vector")
-    return ContentIds(values.astype(np.uint32).view(np.uint64))[:] if len(values) else []
+    while True:
+        rows = table.find(("",), ContentIds(keys), pairs)
+        with suppress(DamagedVectorsError):
+            values: FloatArray = table.values(rows[rows >= 0], "vector")
+            ids = ContentIds(values.astype(np.uint32).view(np.uint64))[:] if len(values) else []
+            return rows >= 0, ids

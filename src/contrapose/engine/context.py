@@ -209,15 +209,14 @@ class ScoreRequest:
         """Whether the model is given images."""
         return bool(self.refs) or self.make_image is not None
 
-    def find_rows(self, positions: IntArray | None = None, *, check: bool = True) -> IntArray:
+    def find_rows(self, positions: IntArray | None = None) -> IntArray:
         """Find the rows of pairs in the table; −1 where they have none, or are scored again.
 
         Args:
             positions: of the pairs; None is all of them.
-            check: whether to compare the digests of their vectors.
         """
         pairs = self.pairs if positions is None else self.pairs[positions]
-        rows = self.table.find(self.image_ids, self.text_ids, pairs, check=check)
+        rows = self.table.find(self.image_ids, self.text_ids, pairs)
         if self.context.cache_use == "refresh":
             rows[rows < self.table.rows_at_start] = -1
         return rows

@@ -16,7 +16,7 @@ import numpy as np
 from contrapose.arrays import find_distinct, normalize_rows
 from contrapose.data import DEV, EditSet, ImageRef
 from contrapose.engine.context import ScoringContext
-from contrapose.engine.examples import embed_distinct
+from contrapose.engine.embeddings import embed_distinct
 from contrapose.engine.plan import compute_caption_ids, distinct_images, truncation_notes
 from contrapose.engine.score_names import (
     EDIT_SCORES,

@@ -1,8 +1,4 @@
-"""Scores of examples, in the shape of the examples: every score type of every pair, and priors.
-
-Several vectors of an image lie end to end in one row, q · d numbers; a caption has d, which gives
-their number. Everything is computed in blocks of bounded memory.
-"""
+"""Scores of examples, in the shape of the examples: every score type of every pair, and priors."""
 
 from __future__ import annotations
 
@@ -15,20 +11,15 @@ import numpy as np
 from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleColumns
-from contrapose.engine.batches import (
-    prepare_early,
-    score_images_first,
-    score_missing,
-    score_values,
-)
+from contrapose.engine.batches import score_missing, score_values
 from contrapose.engine.content_ids import HashedFiles
 from contrapose.engine.context import ScoringContext
+from contrapose.engine.embeddings import score_cosines
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
 from contrapose.engine.pace import report_phase
 from contrapose.engine.plan import (
     ScoringPlan,
     compute_caption_ids,
-    counting_tokens,
     plan_examples,
     truncation_notes,
 )
@@ -48,62 +39,11 @@ from contrapose.models import CropPreparer
 from contrapose.resize_crop import ResizeCrop
 from contrapose.scores import UNKNOWN_SKIP, Answers, Frame, Skip, build_frame
 
-MAX_CELLS = 1 << 23
-"""Numbers that one block of the work holds at the most."""
-
-CACHED_CELLS = 1 << 18
-"""The same where each is used once: what a processor's cache holds."""
-
 REFS_TO_COUNT = 16 * ENOUGH_IMAGES
 """Images of examples among which files are counted before the work is planned."""
 
 LOGPROBS_COLUMN = "logprobs"
 """The column of token log-probabilities in the store."""
-
-
-def pair_cosines(images: FloatArray, texts: FloatArray, pairs: IntArray) -> FloatArray:
-    """Cosine of each pair in float64, (p,); the largest where an image has several vectors.
-
-    Args:
-        images: (n, q · d); NaN where there is none.
-        texts: (m, d).
-        pairs: (p, 2) positions in them.
-    """
-    cosines = np.full(len(pairs), np.nan)
-    if not images.size or not texts.size:  # not one of them has a vector
-        return cosines
-    width = texts.shape[1]
-    step = max(1, min(MAX_CELLS, CACHED_CELLS) // images.shape[1])
-    for start in range(0, len(pairs), step):
-        some = pairs[start : start + step]
-        several = images[some[:, 0]].astype(np.float64).reshape(len(some), -1, width)
-        right = texts[some[:, 1]].astype(np.float64)
-        cosines[start : start + len(some)] = np.einsum("pqd,pd->pq", several, right).max(axis=1)
-    return cosines
-
-
-def embed_distinct(
-    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str], texts: Sequence[str]
-) -> tuple[FloatArray, FloatArray]:
-    """Embed distinct images and captions as (n, d) unit vectors; NaN for skipped ones.
-
-    Several vectors of an image lie end to end, (n, q · d). Captions are embedded first: meanwhile
-    threads decode images. Where processes do, images are first: meanwhile captions are tokenized,
-    and embedded whenever the next images are not decoded yet.
-    """
-    of_images = build_image_request(context, refs, ids)
-    if prepare_early(of_images):
-        with counting_tokens(context, texts) as counted:
-            image_rows, of_texts, text_rows = score_images_first(
-                of_images, partial(build_caption_request, context, texts), counted
-            )
-    else:
-        of_texts = build_caption_request(context, texts)
-        text_rows, image_rows = score_missing(of_texts, of_images)
-    return (
-        of_images.table.values(image_rows, "vector"),
-        of_texts.table.values(text_rows, "vector"),
-    )
 
 
 def score_blind(context: ScoringContext, texts: Sequence[str]) -> FloatArray:
@@ -115,9 +55,7 @@ def score_pairs(context: ScoringContext, score: str, plan: ScoringPlan) -> Float
     """Score every pair of the plan, (p,); NaN for skipped pairs."""
     context.skips.images.update(plan.unreadable)
     if score == "itc":
-        images, texts = embed_distinct(context, plan.images, plan.image_ids, plan.texts)
-        with report_phase(context.progress, "cosines"):
-            return pair_cosines(images, texts, plan.pairs)
+        return score_cosines(context, plan)
     if score == "prior":
         return compute_priors(context, plan.texts, examples=plan)[plan.pairs[:, 1]]
     if score == "blind":

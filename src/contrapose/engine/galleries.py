@@ -16,7 +16,8 @@ import numpy as np
 from contrapose.arrays import find_distinct, normalize_rows
 from contrapose.data import Gallery
 from contrapose.engine.context import ScoringContext
-from contrapose.engine.examples import MAX_CELLS, embed_distinct, score_pairs
+from contrapose.engine.embeddings import MAX_CELLS, embed_distinct
+from contrapose.engine.examples import score_pairs
 from contrapose.engine.plan import (
     ScoringPlan,
     compute_caption_ids,

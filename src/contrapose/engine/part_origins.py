@@ -6,20 +6,21 @@ never used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.engine.part_files import VectorLayout, vector_digest
-from contrapose.engine.part_reader import FETCH_BYTES
+from contrapose.engine.part_reader import READER_THREADS
 from contrapose.engine.storage import StorageBackend
 from contrapose.errors import InputError
-from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.metrics import FloatArray, IntArray
 
-RUN_BYTES = 1 << 24
-"""Bytes of successive blocks that are read at a time."""
+RUN_BYTES, FETCH_BYTES = 1 << 22, 1 << 24
+"""Bytes of successive blocks that are one range of a file, and of ranges read at a time."""
 
 RECENT_BYTES = 1 << 28
 """Bytes of new vectors that stay in memory."""
@@ -36,6 +37,63 @@ class DamagedPartError(InputError):
         )
 
 
+class DamagedVectorsError(DamagedPartError):
+    """A vector is not as it was written; its part is set aside, and rows are to be found anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorFetch:
+    """Vectors of some rows of a part, which are read at a time.
+
+    Attributes:
+        part: the part.
+        runs: runs of successive blocks that hold them; none where the part is in memory.
+        rows: the rows in the part, sorted.
+        positions: where the caller wants each of them.
+    """
+
+    part: PartVectors
+    runs: Sequence[IntArray]
+    rows: IntArray
+    positions: IntArray
+
+    def read(self) -> FloatArray | None:
+        """Read the vectors; None where they are damaged."""
+        part = self.part
+        if part.memory is not None:
+            return part.memory[self.rows]
+        layout, storage = part.layout, part.storage
+        if layout is None or storage is None:
+            return None
+        size = layout.block_rows * layout.row_bytes
+        ranges = [
+            (
+                part.name,
+                layout.start + int(run[0]) * size,
+                layout.start + min((int(run[-1]) + 1) * size, layout.rows * layout.row_bytes),
+            )
+            for run in self.runs
+        ]
+        contents = storage.read_ranges(part.folder, ranges)
+        width, dtype = part.shape
+        taken: list[FloatArray] = []
+        for run, (_, begin, end), content in zip(self.runs, ranges, contents, strict=True):
+            if len(content) != end - begin or not _has_digests(content, size, run, layout):
+                return None
+            vectors = np.frombuffer(content, dtype).reshape(-1, width)
+            first = int(run[0]) * layout.block_rows
+            a, b = np.searchsorted(self.rows, (first, first + len(vectors)))
+            taken.append(_take(vectors, self.rows[a:b] - first))
+        return taken[0] if len(taken) == 1 else np.concatenate(taken)
+
+
+def _take(vectors: FloatArray, rows: IntArray) -> FloatArray:
+    """Take sorted rows; a view where they follow each other."""
+    begin, end = int(rows[0]), int(rows[-1]) + 1
+    successive = end - begin == len(rows) and bool((np.diff(rows) == 1).all())
+    return vectors[begin:end] if successive else vectors[rows]
+
+
 @dataclass(slots=True, eq=False)
 class PartVectors:
     """Vectors of one part, in the storage or in memory.
@@ -46,7 +104,6 @@ class PartVectors:
         name: its name.
         layout: where its vectors lie.
         memory: all vectors, where they are held in memory.
-        checked: for each block whether its digest was compared.
     """
 
     storage: StorageBackend | None
@@ -54,88 +111,50 @@ class PartVectors:
     name: str
     layout: VectorLayout | None
     memory: FloatArray | None = None
-    checked: BoolArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        blocks = 0 if self.layout is None else len(self.layout.digests) // 8
-        self.checked = np.zeros(blocks, dtype=np.bool_)
 
     @property
     def shape(self) -> tuple[int, np.dtype[np.floating]]:
         """Numbers of a vector, and their type."""
         if self.memory is not None:
             return self.memory.shape[1], self.memory.dtype
-        return (0, np.dtype("<f4")) if self.layout is None else _shape(self.layout)
+        if self.layout is None:
+            return 0, np.dtype("<f4")
+        return self.layout.width, np.dtype(self.layout.dtype)
 
-    def check(self, rows: IntArray) -> bool:
-        """Whether the vectors of these rows are as they were written; a block is read once."""
-        if self.memory is not None or self.layout is None:
-            return True
-        blocks = np.unique(rows // self.layout.block_rows)
-        blocks = blocks[~self.checked[blocks]]
-        if any(vectors is None for _, vectors in self._iterate(blocks, self.layout)):
-            return False
-        self.checked[blocks] = True
-        return True
-
-    def copy(self, rows: IntArray, target: FloatArray, positions: IntArray) -> None:
-        """Copy the vectors of these rows to positions of an array.
-
-        Raises:
-            InputError: the part was damaged since it was first read, or has vectors of another
-                width.
-        """
-        if self.shape[0] != target.shape[1]:
-            raise DamagedPartError(self._path())
-        if self.memory is not None or self.layout is None:
-            target[positions] = self.memory[rows] if self.memory is not None else np.nan
-            return
-        order = np.argsort(rows, kind="stable")
-        rows, positions = rows[order], positions[order]
-        blocks = np.unique(rows // self.layout.block_rows)
-        for start, vectors in self._iterate(blocks, self.layout):
-            if vectors is None:
-                raise DamagedPartError(self._path())
-            a, b = np.searchsorted(rows, (start, start + len(vectors)))
-            target[positions[a:b]] = vectors[rows[a:b] - start]
-
-    def _path(self) -> object:
+    @property
+    def path(self) -> object:
+        """Where the part is, for messages."""
         return self.storage.path(self.folder, self.name) if self.storage else self.folder
 
-    def _iterate(
-        self, blocks: IntArray, layout: VectorLayout
-    ) -> Iterator[tuple[int, FloatArray | None]]:
-        """Iterate over runs of blocks: first row and vectors; None where they are damaged."""
-        if self.storage is None or not len(blocks):
+    def cut(self, rows: IntArray, positions: IntArray) -> Iterator[VectorFetch]:
+        """Cut rows into what is read at a time; of no block twice.
+
+        Args:
+            rows: rows in the part.
+            positions: where the caller wants each of them.
+        """
+        if len(rows) > 1 and not (np.diff(rows) >= 0).all():
+            order = np.argsort(rows, kind="stable")
+            rows, positions = rows[order], positions[order]
+        if self.memory is not None:
+            yield VectorFetch(self, (), rows, positions)
             return
-        size = layout.block_rows * layout.row_bytes
-        most = max(1, RUN_BYTES // max(size, 1))
+        if self.layout is None or not len(rows):
+            return
+        block_rows = self.layout.block_rows
+        size = max(block_rows * self.layout.row_bytes, 1)
+        most, blocks = max(1, RUN_BYTES // size), np.unique(rows // block_rows)
         breaks = np.flatnonzero(np.diff(blocks) != 1) + 1
         runs = [
             run[k : k + most] for run in np.split(blocks, breaks) for k in range(0, len(run), most)
         ]
-        step = max(1, FETCH_BYTES // RUN_BYTES)
-        for start in range(0, len(runs), step):
-            some = runs[start : start + step]
-            ranges = [
-                (
-                    self.name,
-                    layout.start + int(run[0]) * size,
-                    layout.start + min((int(run[-1]) + 1) * size, layout.rows * layout.row_bytes),
-                )
-                for run in some
-            ]
-            contents = self.storage.read_ranges(self.folder, ranges)
-            for run, (_, begin, end), content in zip(some, ranges, contents, strict=True):
-                first = int(run[0]) * layout.block_rows
-                sound = len(content) == end - begin and _has_digests(content, size, run, layout)
-                width, dtype = _shape(layout)
-                vectors = np.frombuffer(content, dtype).reshape(-1, width) if sound else None
-                yield first, vectors
-
-
-def _shape(layout: VectorLayout) -> tuple[int, np.dtype[np.floating]]:
-    return layout.width, np.dtype(layout.dtype)
+        ends = np.cumsum([len(run) * size for run in runs]) // FETCH_BYTES
+        for some in np.split(np.arange(len(runs)), np.flatnonzero(np.diff(ends)) + 1):
+            chosen = runs[some[0] : some[-1] + 1]
+            a, b = np.searchsorted(
+                rows, (chosen[0][0] * block_rows, (chosen[-1][-1] + 1) * block_rows)
+            )
+            yield VectorFetch(self, chosen, rows[a:b], positions[a:b])
 
 
 def _has_digests(content: bytes, size: int, run: IntArray, layout: VectorLayout) -> bool:
@@ -183,6 +202,57 @@ def group_rows(
     for inside in np.split(order, np.flatnonzero(np.diff(number[order])) + 1):
         if len(inside) and number[inside[0]] >= 0:
             yield origins[number[inside[0]]], inside
+
+
+def vector_shape(origins: Sequence[PartOrigin]) -> tuple[int, np.dtype[np.floating]]:
+    """Numbers of a vector, and their type; 0 where no origin has vectors."""
+    shapes = (origin.vectors.shape for origin in origins if origin.vectors is not None)
+    return next(shapes, (0, np.dtype(np.float64)))
+
+
+def read_vectors(
+    origins: Sequence[PartOrigin], rows: IntArray, use: Callable[[IntArray, FloatArray], None]
+) -> list[PartOrigin]:
+    """Read the vectors of rows in threads; return the origins of which one is damaged.
+
+    Args:
+        origins: all origins.
+        rows: the rows; −1 is none.
+        use: receives positions in the rows and their vectors, in any order, some bytes at a time.
+
+    Raises:
+        DamagedPartError: a part has vectors of another width.
+    """
+    width, _ = vector_shape(origins)
+    if not width:
+        return []
+    fetches: list[tuple[PartOrigin, VectorFetch]] = []
+    for origin, inside in group_rows(origins, rows):
+        if origin.vectors is None:
+            continue
+        if origin.vectors.shape[0] != width:
+            raise DamagedPartError(origin.vectors.path)
+        cut = origin.vectors.cut(rows[inside] - origin.start, inside)
+        fetches += ((origin, fetch) for fetch in cut)
+
+    def is_sound(fetch: VectorFetch) -> bool:
+        vectors = fetch.read()
+        if vectors is None:
+            return False
+        use(fetch.positions, vectors)
+        return True
+
+    if len(fetches) < 2:
+        sound = [is_sound(fetch) for _, fetch in fetches]
+    else:
+        with ThreadPoolExecutor(min(READER_THREADS, len(fetches))) as pool:
+            try:
+                sound = list(pool.map(is_sound, (fetch for _, fetch in fetches)))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    damaged = [origin for (origin, _), good in zip(fetches, sound, strict=True) if not good]
+    return list({id(origin): origin for origin in damaged}.values())
 
 
 def trim_memory(origins: Sequence[PartOrigin]) -> None:

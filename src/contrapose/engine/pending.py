@@ -9,6 +9,7 @@ should memory run out, it does so at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from contrapose.engine.batch_cuts import cut_batches, pack_missing, sort_pairs
 from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.pace import PaceBook, PaceClock, report_phase
 from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
+from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.plan import (
     count_tokens,
@@ -123,13 +125,25 @@ def find_share(cut: RequestCut) -> IntArray:
     batches = cut.batches if shard is None else shard.take(cut.batches, cut.images)
     if batches:
         share = np.concatenate(batches)
-        rows[share] = request.find_rows(share)
+        rows[share] = find_sound(request, share)
     others = np.flatnonzero(rows == UNKNOWN)
     if len(request.pairs) <= MAX_TALLY:
-        rows[others] = request.find_rows(others, check=False)
+        rows[others] = request.find_rows(others)
     elif shard is not None:
         shard.notes[UNKNOWN_NOTE] = None
     return rows
+
+
+def find_sound(request: ScoreRequest, positions: IntArray | None = None) -> IntArray:
+    """Find the rows of pairs as `find_rows` does, whose vectors, if any, are as they were written.
+
+    Elsewhere damage is found when vectors are used.
+    """
+    while True:
+        rows = request.find_rows(positions)
+        with suppress(DamagedVectorsError):
+            request.table.read_vectors(rows)
+            return rows
 
 
 def find_pending(

@@ -17,7 +17,7 @@ used.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,10 +28,13 @@ from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, PairQue
 from contrapose.engine.part_files import encode_part, max_part_rows
 from contrapose.engine.part_origins import (
     DamagedPartError,
+    DamagedVectorsError,
     PartOrigin,
     PartVectors,
     group_rows,
+    read_vectors,
     trim_memory,
+    vector_shape,
 )
 from contrapose.engine.part_reader import PartContent, read_lists, read_parts
 from contrapose.engine.row_blocks import Block, HeldRows
@@ -76,12 +79,7 @@ class AnswerTable:
     _read: bool = False
 
     def find(
-        self,
-        images: Sequence[str],
-        texts: Sequence[str],
-        pairs: IntArray | None = None,
-        *,
-        check: bool = True,
+        self, images: Sequence[str], texts: Sequence[str], pairs: IntArray | None = None
     ) -> IntArray:
         """Return the row of each pair of content ids; −1 where it has none.
 
@@ -92,31 +90,26 @@ class AnswerTable:
             images: content ids of images.
             texts: content ids of captions.
             pairs: (p, 2) positions in them; None pairs the i-th image with the i-th caption.
-            check: whether to compare the digests of the rows' vectors, which are not found where
-                they are damaged.
         """
         if pairs is None:
             pairs = np.repeat(np.arange(len(images))[:, None], 2, axis=1)
         packed = pack_ids(images), pack_ids(texts)
         self._read_once((*packed, pairs))
-        while True:
-            rows = self._held.find(*packed, pairs)
-            if self._asked is not None:
-                left = np.flatnonzero(rows < 0)
-                for index in self._asked:
-                    left = left[index.find(*packed, pairs[left]) < 0]
-                if len(left):
-                    self._ask(PairIds.take(*packed, pairs[left]))
-                    rows[left] = self._held.find(*packed, pairs[left])
-            if not check or self._check_vectors(rows):
-                return rows
-            self._read_all(self._filter())
+        rows = self._held.find(*packed, pairs)
+        if self._asked is not None:
+            left = np.flatnonzero(rows < 0)
+            for index in self._asked:
+                left = left[index.find(*packed, pairs[left]) < 0]
+            if len(left):
+                self._ask(PairIds.take(*packed, pairs[left]))
+                rows[left] = self._held.find(*packed, pairs[left])
+        return rows
 
     def values(self, rows: IntArray, column: str = "value") -> FloatArray:
         """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1.
 
         Raises:
-            InputError: a part with vectors was damaged since it was first read.
+            DamagedVectorsError: a vector is not as it was written; rows are to be found anew.
         """
         if column == "vector":
             return self._vectors(rows)
@@ -124,16 +117,38 @@ class AnswerTable:
         return self._held.values(rows, column)
 
     def _vectors(self, rows: IntArray) -> FloatArray:
-        shapes = [origin.vectors.shape for origin in self._origins if origin.vectors is not None]
-        if not shapes:
-            return np.full((len(rows), 0), np.nan)
-        width, dtype = shapes[0]
+        width, dtype = vector_shape(self._origins)
         values = np.empty((len(rows), width), dtype=dtype)
-        values[rows < 0] = np.nan
-        for origin, inside in group_rows(self._origins, rows):
-            if origin.vectors is not None:
-                origin.vectors.copy(rows[inside] - origin.start, values, inside)
+        unread = np.ones(len(rows), dtype=np.bool_)
+
+        def keep(positions: IntArray, vectors: FloatArray) -> None:
+            values[positions] = vectors
+            unread[positions] = False
+
+        self.read_vectors(rows, keep)
+        values[unread] = np.nan
         return values
+
+    @property
+    def vector_width(self) -> int:
+        """Numbers of a vector; 0 where there is none."""
+        return vector_shape(self._origins)[0]
+
+    def read_vectors(
+        self, rows: IntArray, use: Callable[[IntArray, FloatArray], None] = lambda *_: None
+    ) -> None:
+        """Read the vectors of rows in threads, as `part_origins.read_vectors`.
+
+        Raises:
+            DamagedVectorsError: as `values`.
+        """
+        damaged = read_vectors(self._origins, rows, use)
+        for origin in damaged:
+            origin.damaged = True
+            self._set_aside(origin.name)
+        if damaged and damaged[0].vectors is not None:
+            self._read_all(self._filter())
+            raise DamagedVectorsError(damaged[0].vectors.path)
 
     def lists(self, rows: IntArray, column: str) -> Ragged:
         """Read a ragged column's lists in these rows from the parts; empty where there is none.
@@ -248,19 +263,6 @@ class AnswerTable:
         name, shard = max(written, default=("", ""))
         count = shard.rpartition("/")[2]
         return name, int(count) if count.isdecimal() else 0
-
-    def _check_vectors(self, rows: IntArray) -> bool:
-        """Whether the vectors of rows are whole; parts of which one is not are set aside."""
-        if not any(origin.vectors is not None for origin in self._origins):
-            return True
-        sound = True
-        for origin, inside in group_rows(self._origins, rows):
-            if origin.vectors is None or origin.vectors.check(rows[inside] - origin.start):
-                continue
-            sound = False
-            origin.damaged = True
-            self._set_aside(origin.name)
-        return sound
 
     def _read_once(self, asked: PairQuery | None = None) -> None:
         """Read the stored parts on first use, in which these pairs are asked for."""
