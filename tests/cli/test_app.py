@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from contrapose.cli import app as app_module
 from contrapose.cli import main
+from contrapose.cli.app import MALLOC_OPTIONS
 from contrapose.errors import InputError
 from tests.conftest import Cli
 
@@ -157,8 +157,8 @@ def test_interrupted_verbs_say_how_to_go_on(
     assert words in said.err
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="an option of glibc")
-def test_memory_pools_are_one_for_each_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="options of glibc")
+def test_memory_that_was_freed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     import ctypes
 
     calls: list[tuple[int, ...]] = []
@@ -171,13 +171,16 @@ def test_memory_pools_are_one_for_each_processor(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(SystemExit):
             main(["--version"])
 
-    monkeypatch.delenv(app_module.ARENAS_VARIABLE, raising=False)
+    for name in MALLOC_OPTIONS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(ctypes, "CDLL", Library)
     run()
-    assert calls == [(-8, len(os.sched_getaffinity(0)))]
-    monkeypatch.setenv(app_module.ARENAS_VARIABLE, "3")
-    run()
-    assert len(calls) == 1
-    monkeypatch.delenv(app_module.ARENAS_VARIABLE)
+    assert calls[0] == (-8, len(os.sched_getaffinity(0)))
+    assert [number for number, _ in calls] == [-8, -1, -2, -3]
+    for name in MALLOC_OPTIONS:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "3")
+            run()
+    assert len(calls) == 4
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())  # another C library
     run()

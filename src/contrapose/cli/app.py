@@ -98,8 +98,13 @@ BAD_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
 """Exit status of a command that Ctrl-C ended, by typer's rule and a shell's."""
 
-ARENAS_OPTION, ARENAS_VARIABLE = -8, "MALLOC_ARENA_MAX"
-"""Number of glibc's option `M_ARENA_MAX`, and the variable by which a user sets it."""
+MALLOC_OPTIONS = {
+    "MALLOC_ARENA_MAX": (-8, len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 1 << 28),
+    "MALLOC_TOP_PAD_": (-2, 1 << 26),
+    "MALLOC_MMAP_THRESHOLD_": (-3, 1 << 25),
+}
+"""Options of glibc's memory: by the variable by which a user sets one, its number and value."""
 
 COLLECT_AFTER = 100_000
 """New objects after which Python looks for cycles: among a million rows it would look in vain."""
@@ -143,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *thresholds[1:])
-    _limit_arenas()
+    _keep_memory()
     try:
         with interrupting_signals() as signals:
             status = _run(arguments, signals)
@@ -154,18 +159,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(status)
 
 
-def _limit_arenas() -> None:
-    """Let glibc have one pool of memory for each processor, instead of eight.
+def _keep_memory() -> None:
+    """Let glibc keep memory that was freed, in one pool for each processor.
 
-    Memory that one thread has freed is then used by the next one, and not left to the system, which
-    clears it before it gives it again: threads on large arrays take less time and less memory.
+    What one array has freed is then used by the next one, and not left to the system, which clears
+    it before it gives it again: large arrays take less time, and those of threads less memory.
     """
-    if sys.platform != "linux" or ARENAS_VARIABLE in os.environ:
+    if sys.platform != "linux" or any(name in os.environ for name in MALLOC_OPTIONS):
         return
     import ctypes
 
     with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(ARENAS_OPTION, len(os.sched_getaffinity(0)))
+        library = ctypes.CDLL(None)
+        for number, value in MALLOC_OPTIONS.values():
+            library.mallopt(number, value)
 
 
 def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
