@@ -1,13 +1,14 @@
 """How long a second run takes when every answer is in the store: one million pairs by default.
 
-    python benchmarks/store.py [--shape choice] [--pairs 1000000] [--captions 2] [--images 20000]
-                               [--parts 100] [--rounds 5] [--speed 0.5] [--no-out]
+    python benchmarks/store.py [--shape choice] [--score itm] [--pairs 1000000] [--captions 2]
+                               [--images 20000] [--parts 100] [--rounds 5] [--speed 0.5] [--no-out]
 
 Makes a benchmark file of some shape, small image files, and a store in which a matcher has answered
-every pair, in so many parts; no two pairs are alike. A first run finds nothing to score, and notes
-the content ids of the image files. Then `contrapose eval … --score itm --cache-use only` runs as a
-program of its own; printed is its time from command to results, by the clock and of the processor:
-the median of some rounds. It writes a run folder and its report unless
+every pair, in so many parts; no two pairs are alike. With `--score itc` the store holds a vector of
+512 numbers of every image and caption, 2 GB for a million captions. A first run finds nothing to
+score, and notes the content ids of the image files. Then `contrapose eval … --cache-use only` runs
+as a program of its own; printed is its time from command to results, by the clock and of the
+processor: the median of some rounds. It writes a run folder and its report unless
 `--no-out` says otherwise. The package's modules are compiled before, as an installer does it.
 `--speed 0.5` stops the program for half of every 20 ms, as if the processors were half as fast.
 
@@ -46,6 +47,9 @@ from contrapose.data import text_id
 from contrapose.data.images import ImageRef, content_id
 from contrapose.engine import AnswerStore
 
+WIDTH = 512
+"""Numbers of a vector."""
+
 SLICE = 0.02
 """Seconds of which a slowed program runs for a share."""
 
@@ -60,12 +64,18 @@ class Silent:
 
     def match(self, images, texts):
         raise RuntimeError("everything is in the store")
+
+    def embed_images(self, images):
+        raise RuntimeError("everything is in the store")
+
+    embed_texts = embed_images
 '''
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--shape", choices=list(SHAPES), default="choice")
+    arguments.add_argument("--score", choices=("itm", "itc"), default="itm")
     arguments.add_argument("--pairs", type=int, default=1_000_000)
     arguments.add_argument("--captions", type=int, default=2, help="of each example of a choice")
     arguments.add_argument("--images", type=int, default=20_000)
@@ -82,7 +92,8 @@ def main() -> None:
         command = [
             sys.executable, "-c", "from contrapose.cli import main; main()",
             "eval", "silent", "--include", str(model), "--on", str(file),
-            "--score", "itm", "--rerank", "all", "--cache", str(folder / "store"), "--quiet",
+            "--score", options.score, "--rerank", "all", "--quiet",
+            "--cache", str(folder / "store"),
         ]  # fmt: skip
         source = Path(__file__).resolve().parent.parent / "src"
         os.environ["PYTHONPATH"] = str(source)  # this program, not one that is installed
@@ -102,8 +113,8 @@ def main() -> None:
         clock, processor = zip(*runs, strict=True)
         target = "no run folder" if options.no_out else "a run folder"
         target += f", at speed {options.speed:g}" * (options.speed < 1)
-        print(f"{options.shape}, {options.pairs:,} pairs, {options.images:,} images, "
-              f"{options.parts} parts, {target}")  # fmt: skip
+        print(f"{options.shape}, {options.score}, {options.pairs:,} pairs, "
+              f"{options.images:,} images, {options.parts} parts, {target}")  # fmt: skip
         print(f"second run, from command to results: {median(clock):.1f} s "
               f"({min(clock):.1f} to {max(clock):.1f} in {options.rounds}; "
               f"{median(processor):.1f} s of processor time, "
@@ -214,11 +225,28 @@ def build(folder: Path, options: argparse.Namespace) -> Path:
             stream.writelines(json.dumps(row) + "\n" for row, _ in rows)
     pairs = [pair for _, some in rows for pair in some]
     images, texts = [ids[image] for image, _ in pairs], [text_id(text) for _, text in pairs]
-    table = AnswerStore(folder / "store").table("silent-1", "itm:logit")
+    store = AnswerStore(folder / "store")
+    if options.score == "itc":
+        add_vectors(store, "image", ids, options.parts, draw)
+        add_vectors(store, "text", list(dict.fromkeys(texts)), options.parts, draw)
+        return file
+    table = store.table("silent-1", "itm:logit")
     for part in np.array_split(np.arange(len(pairs)), options.parts):
         values = {"value": draw.normal(size=len(part))}
         table.add([images[i] for i in part], [texts[i] for i in part], values)
     return file
+
+
+def add_vectors(
+    store: AnswerStore, what: str, ids: list[str], parts: int, draw: np.random.Generator
+) -> None:
+    """Add a unit vector of each image or caption."""
+    table = store.table("silent-1", f"itc:cosine:{what}")
+    for part in np.array_split(np.arange(len(ids)), parts):
+        vectors = draw.normal(size=(len(part), WIDTH)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        some, none = [ids[i] for i in part], [""] * len(part)
+        table.add(*((some, none) if what == "image" else (none, some)), {"vector": vectors})
 
 
 if __name__ == "__main__":
