@@ -61,7 +61,7 @@ class VectorFetch:
         """Read the vectors; None where they are damaged."""
         part = self.part
         if part.memory is not None:
-            return part.memory[self.rows]
+            return _take(part.memory, self.rows)
         layout, storage = part.layout, part.storage
         if layout is None or storage is None:
             return None
@@ -137,7 +137,10 @@ class PartVectors:
             order = np.argsort(rows, kind="stable")
             rows, positions = rows[order], positions[order]
         if self.memory is not None:
-            yield VectorFetch(self, (), rows, positions)
+            step = max(1, FETCH_BYTES // max(self.memory[:1].nbytes, 1))
+            for start in range(0, len(rows), step):
+                end = start + step
+                yield VectorFetch(self, (), rows[start:end], positions[start:end])
             return
         if self.layout is None or not len(rows):
             return

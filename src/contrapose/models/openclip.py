@@ -39,6 +39,7 @@ from contrapose.models.masking.text import (
 )
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
+from contrapose.models.quick_gelu import fuse_quick_gelu
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
@@ -268,6 +269,7 @@ class OpenClip:
         self.name = name
         self.fingerprint = fingerprint
         self.batch_size = 64
+        fuse_quick_gelu(network, options.device, options.torch_dtype)
         self.network = network
         self._tokenizer = tokenizer
         self._options = options

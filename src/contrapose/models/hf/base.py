@@ -17,6 +17,7 @@ from contrapose.models.caption_tokens import CaptionTokenCounter
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInputs
 from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
+from contrapose.models.quick_gelu import fuse_quick_gelu
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage
@@ -69,6 +70,7 @@ class HFModel(CaptionTokenCounter):
         self.fingerprint = checkpoint.fingerprint
         self.revision = checkpoint.revision
         self.batch_size = batch_size
+        fuse_quick_gelu(network, options.device, options.torch_dtype)
         self.network = network
         self.text_inputs = text_inputs
         self.image_inputs = image_inputs
