@@ -397,5 +397,4 @@ def _library_transform(network: Any) -> Callable[[Image], Tensor]:
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     config = PreprocessCfg(**network.visual.preprocess_cfg)
-    transform: Callable[[Image], Tensor] = image_transform_v2(config, is_train=False)
-    return transform
+    return image_transform_v2(config, is_train=False)  # type: ignore[no-any-return]
