@@ -11,6 +11,7 @@ is imported once and every attempt is forked. The counts are printed as JSON.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import hashlib
 import json
 import os
@@ -283,6 +284,8 @@ def stop_server(name: str, folder: Path, rounds: int, rng: random.Random) -> dic
 def main(folder: Path, rounds: int, seed: str, names: Sequence[str]) -> None:
     """Interrupt some commands, or all, and print the counts."""
     prepare(folder / "input")
+    gc.collect()
+    gc.freeze()  # or a forked process may look through all that was imported, after its command
     result = {}
     with run_web_server() as web:
         use_server(web)
