@@ -150,6 +150,16 @@ def test_changed_files_are_fetched_again(web: WebServer) -> None:
     assert data_status(source).state == "complete"
 
 
+def test_manifest_that_cannot_be_written(web: WebServer) -> None:
+    source = make_source(web)
+    (source.folder / "manifest.json").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"manifest\.json: cannot be written \(.*\); what came"):
+        fetch_source(source)
+    (source.folder / "manifest.json").rmdir()
+    fetch_source(source)
+    assert listed(source.folder) == WHOLE
+
+
 def test_images_that_are_gone_are_summed_up_and_not_asked_for_again(web: WebServer) -> None:
     del web.files[f"/val2017/{NAMES[1]}"]
     web.files[f"/val2017/{NAMES[2]}"] = b"<html>not an image</html>"

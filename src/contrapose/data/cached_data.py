@@ -146,7 +146,11 @@ class Manifest:
     changed: set[str] = field(default_factory=set)
 
     def write(self, source: DataSource) -> None:
-        """Write it atomically."""
+        """Write it atomically.
+
+        Raises:
+            InputError: it cannot be written: no permission, no space.
+        """
         content = {
             "version": VERSION,
             "benchmark": source.name,
@@ -157,7 +161,14 @@ class Manifest:
             "missing": dict(sorted(self.missing.items())),
             "files": dict(sorted(self.files.items())),
         }
-        write_text(self.folder / MANIFEST, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        file = self.folder / MANIFEST
+        try:
+            write_text(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InputError(
+                f"cannot be written ({why}); what came so far is kept.", file=file
+            ) from None
 
     def has(self, path: str, url: str | None = None) -> bool:
         """Whether a file is there with the size it was fetched with, from this address if given."""

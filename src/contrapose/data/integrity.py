@@ -211,7 +211,7 @@ def check_files(
             f"{source.folder / changed[0]}, which {why}."
         )
     if result.times:
-        with suppress(InputError, OSError), fetch_lock(source.name, announce):
+        with suppress(InputError), fetch_lock(source.name, announce):
             newest = read_manifest(source.folder)
             if newest.files.keys() == manifest.files.keys():
                 store_times(newest, result.times)
@@ -253,7 +253,7 @@ def verify_source(
         result = compare_files(manifest, hash_all=True, progress=progress)
         if result.times:
             store_times(manifest, result.times)
-            with suppress(InputError, OSError):
+            with suppress(InputError):
                 manifest.write(source)
     return DataVerification(
         source.name, folder, result.files, result.size, dict(sorted(result.changed.items()))

@@ -29,8 +29,13 @@ def write_bytes(path: Path, content: bytes, *, exclusive: bool = False) -> None:
     Raises:
         FileExistsError: there is one, also one that another process wrote meanwhile.
     """
-    with _temporary_file(path, exclusive=exclusive) as stream:
-        stream.write(content)
+    try:
+        with _temporary_file(path, exclusive=exclusive) as stream:
+            stream.write(content)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # a full disk names no file
+            error.filename = str(path)
+        raise
 
 
 def write_text(path: Path, content: str, *, exclusive: bool = False) -> None:
