@@ -14,9 +14,12 @@ processor: the median of some rounds. It writes a run folder and its report unle
 
     choice     one image and some captions, of which one is right (JSON lines)
     csv        the same as a table
+    negatives  one image, its caption and some negatives, as tables of captions have them
+    images     two images and one caption
     pairs      two images and two captions, with a tag of seven values
     judgement  one image and one caption, true or false
-    ratings    one image and one caption, rated from 0 to 4
+    ratings    one image and one caption, rated from 0 to 4 in steps of a half
+    mixed      choices, pairs, judgements and choices of images in turn
     gallery    every image against every caption; as many images as captions
 """
 
@@ -176,6 +179,29 @@ def pairs_of_two(options: argparse.Namespace) -> Rows:
         yield row, [(image, text) for image in images for text in texts]
 
 
+def image_choices(options: argparse.Namespace) -> Rows:
+    for k in range(options.pairs // 2):
+        images, text = [(2 * k + i) % options.images for i in range(2)], f"caption of example {k}"
+        names = [f"images/{i}.png" for i in images]
+        row = {"id": str(k), "images": names, "texts": [text], "match": [[True], [False]]}
+        yield row, [(image, text) for image in images]
+
+
+def negatives(options: argparse.Namespace) -> Rows:
+    for row, pairs in choices(options):
+        right, *wrong = row["texts"]
+        yield {"image": row["images"][0], "caption": right, "negatives": wrong}, pairs
+
+
+def mixed(options: argparse.Namespace) -> Rows:
+    sources = [make(options) for make in (choices, pairs_of_two, judgements, image_choices)]
+    left, k = options.pairs, 0
+    while left > 0:
+        row, pairs = next(sources[k % 4])
+        yield {**row, "id": f"{k % 4}-{row['id']}"}, pairs
+        left, k = left - len(pairs), k + 1
+
+
 def judgements(options: argparse.Namespace) -> Rows:
     for k in range(options.pairs):
         image, text = k % options.images, f"caption of example {k}"
@@ -185,7 +211,7 @@ def judgements(options: argparse.Namespace) -> Rows:
 
 def ratings(options: argparse.Namespace) -> Rows:
     for k, (row, pairs) in enumerate(judgements(options)):
-        yield {**row, "tags": {"rating": str(k % 5)}}, pairs
+        yield {**row, "tags": {"rating": k % 9 / 2}}, pairs
 
 
 def gallery(options: argparse.Namespace) -> Rows:
@@ -198,7 +224,10 @@ def gallery(options: argparse.Namespace) -> Rows:
 SHAPES: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "choice": choices,
     "csv": flat_choices,
+    "negatives": negatives,
+    "images": image_choices,
     "pairs": pairs_of_two,
+    "mixed": mixed,
     "judgement": judgements,
     "ratings": ratings,
     "gallery": gallery,

@@ -36,7 +36,8 @@ def test_cells_are_those_of_the_csv_module(
     except IrregularError:
         assert any("\n" in cell for row in rows for cell in row)
         return
-    assert list(zip(columns["x"], columns["y"], strict=True)) == rows
+    read_rows = zip(columns["x"], columns["y"], strict=True)
+    assert [tuple(cell or "" for cell in row) for row in read_rows] == rows
 
 
 @pytest.mark.parametrize(
@@ -52,10 +53,13 @@ def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b'{"a": 1}\n\n{"a": 2}\n', b'{"a": 1} {"a": 2}\n', b'{"a": 1,\n"b": 2}\n', b'{"a": null}\n',
-     b'{"a": 1}\n{"b": 1}\n', b'{"a": "\\ud83d\\ude00"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n',
+    [b'{"a": 1}\n\n{"a": 2}\n', b'{"a": 1} {"a": 2}\n', b'{"a": 1,\n"b": 2}\n', b"",
+     b'{"a": 1, "a": 2}\n{"b": 3}\n', b'{"a": 1, "a": null}\n', b'{"a": null, "a": 1}\n',
+     b'{"a": {"b": "c", "b": null}, "d": "\\": null"}\n', b'{"a":  null}\n',
+     b'{"a": "\\ud83d\\ude00"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n{"a": 2}\n',
+     b'{"a": 1.5}\n{"\\u0061": 2}\n', b'{"a": {"b": -0}}\n{"a": {"b": 0.5}}\n',
      b'{"a": {"b": 1, "b": 1}}\n', b'{"a" :1, "a":1}\n', b'[{"a": 1}]\n', b'{"a": 1}\n{"a": "1"}\n',
-     b'{"a": [{"b": 1}]}\n', b'{"a": 1},\n{"a": 2}\n', b'{"a": 99999999999999999999}\n', b""],
+     b'{"a": [{"b": 1}]}\n', b'{"a": 1},\n{"a": 2}\n', b'{"a": 99999999999999999999}\n'],
 )  # fmt: skip
 def test_irregular_lines(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(IrregularError):
@@ -67,6 +71,18 @@ def test_regular_lines(tmp_path: Path) -> None:
     assert read(tmp_path, "lines.jsonl", lines) == {
         "a": ["ä: bA", "{x},"],
         "c": [{"d": [True]}, {"d": []}],
+    }
+    lines = b'{"a": 0.5, "b": null, "c": "\\": null"}\n{"a": 3.0, "b": null}\n{"a":null}\n'
+    assert read(tmp_path, "lines.jsonl", lines) == {
+        "a": [0.5, 3.0, None],
+        "b": [None, None, None],
+        "c": ['": null', None, None],
+    }
+    lines = b'{"a": 1, "c": {"d": "x"}}\n{"b": []}\n{"c": {"e": 2}, "b": [true]}\n{}\n'
+    assert read(tmp_path, "lines.jsonl", lines) == {
+        "a": [1, None, None, None],
+        "c": [{"d": "x", "e": None}, None, {"d": None, "e": 2}, None],
+        "b": [None, [], [True], None],
     }
     with pytest.raises(ValueError, match="utf-8"):
         read(tmp_path, "lines.jsonl", b'{"a": "\x80"}\n')

@@ -118,10 +118,10 @@ class ExampleColumns(Sequence[Example]):
     def take(self, positions: Positions) -> ExampleColumns:
         """Select examples in this order."""
         chosen = positions.tolist()
-        images, image_starts = _take_rows(self.image_starts, positions)
-        texts, text_starts = _take_rows(self.text_starts, positions)
-        refs, image_index = _keep_used(self.refs, self.images[images])
-        matches, match_index = _keep_used(self.matches, self.match_index[positions])
+        images, image_starts = take_rows(self.image_starts, positions)
+        texts, text_starts = take_rows(self.text_starts, positions)
+        refs, image_index = keep_used(self.refs, self.images[images])
+        matches, match_index = keep_used(self.matches, self.match_index[positions])
         tags = {name: [values[k] for k in chosen] for name, values in self.tags.items()}
         return ExampleColumns(
             ids=self.ids.take(positions),
@@ -264,13 +264,13 @@ def first_appearances(codes: Positions) -> Positions:
     return first
 
 
-def _keep_used(values: Sequence[T], index: Positions) -> tuple[list[T], Positions]:
+def keep_used(values: Sequence[T], index: Positions) -> tuple[list[T], Positions]:
     """Values that an index names, in order of first appearance, and the index into them."""
     numbers = number_by_appearance(index)
     return [values[i] for i in index[first_appearances(numbers)].tolist()], numbers
 
 
-def _take_rows(starts: Positions, rows: Positions) -> tuple[Positions, Positions]:
+def take_rows(starts: Positions, rows: Positions) -> tuple[Positions, Positions]:
     """Positions of the values of some rows, and where these rows begin."""
     sizes = starts[rows + 1] - starts[rows]
     new = row_starts(sizes)

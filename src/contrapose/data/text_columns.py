@@ -111,6 +111,14 @@ class ContentIds(Sequence[str]):
         return first[order], rank[inverse]
 
 
+def arrow_positions(positions: Positions) -> Any:
+    """Arrow array of positions that shares their memory; made by Arrow it would import pandas."""
+    import pyarrow as pa
+
+    buffer = pa.py_buffer(np.ascontiguousarray(positions, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(positions), [None, buffer])
+
+
 class TextColumn(Sequence[str]):
     """Sequence of texts, stored as UTF-8 bytes end to end.
 
@@ -256,12 +264,7 @@ class TextColumn(Sequence[str]):
 
     def take(self, positions: Positions) -> TextColumn:
         """Select texts in this order."""
-        import pyarrow as pa
-
-        indices = pa.Array.from_buffers(
-            pa.int64(), len(positions), [None, pa.py_buffer(np.ascontiguousarray(positions))]
-        )
-        taken = TextColumn.from_arrow(self.to_arrow().take(indices))
+        taken = TextColumn.from_arrow(self.to_arrow().take(arrow_positions(positions)))
         if self._ids is not None:
             taken._ids = self._ids.take(positions)
         return taken

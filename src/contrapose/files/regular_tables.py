@@ -2,14 +2,16 @@
 
 Arrow parses JSON lines and CSV many times quicker than Python, but not by the same rules. It is
 asked only where the bytes leave no room for a difference: one object a line, no key twice, no
-escaped surrogates, quotes only around a whole cell. All records have the same fields, and none is
-null. Any other file raises an `IrregularError`, and must be read in another way.
+escaped surrogates, quotes only around a whole cell. A record may lack fields. Any other file raises
+an `IrregularError`, and must be read in another way.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +38,7 @@ MAX_CSV_CELL = 100_000
 """Bytes of a cell; Python's reader refuses longer ones at some length."""
 
 Table = dict[str, Any]
-"""Arrow arrays by name, of one chunk each and without nulls."""
+"""Arrow arrays by name, of one chunk each; null where a record lacks the field, or has no text."""
 
 
 class IrregularError(Exception):
@@ -47,6 +49,18 @@ def require(holds: object) -> None:
     """Raise an `IrregularError` where something does not hold."""
     if not holds:
         raise IrregularError
+
+
+def array_numbers(array: Any) -> Any:
+    """Integers of an Arrow array without nulls, without a copy."""
+    return np.from_dlpack(array)
+
+
+def array_bools(array: Any) -> Any:
+    """Values of an Arrow array of true and false."""
+    import pyarrow as pa
+
+    return array_numbers(array.cast(pa.uint8())).astype(np.bool_)
 
 
 def read_regular_table(path: Path) -> Table:
@@ -85,8 +99,8 @@ def _read_jsonl(content: bytes) -> Table:
 
     Every line break parts two objects: it follows a `}` and precedes a `{`, and no text may hold
     one; there are as many objects as lines. Where no key has space behind it, every key is a
-    `"key":`. If there are as many `":` as the records have fields, none has a key twice; a text
-    that holds one makes them more.
+    `"key":`, and every one of null a `"key": null`. If there are as many others as values that are
+    not null, none has a key twice; a text that holds a `":` makes them more.
     """
     import pyarrow as pa
     import pyarrow.json as pj
@@ -107,9 +121,14 @@ def _read_jsonl(content: bytes) -> Table:
     table = parsed.result()
     require(table.num_rows == marks.lines)
     require(len(set(table.column_names)) == len(table.column_names))
-    keys = sum(1 + _count_keys(field.type) for field in table.schema)
-    require(marks.keys == keys * marks.lines)
-    return _plain_columns(table)
+    columns = _plain_columns(table)
+    nulls = content.count(b'": null') + content.count(b'":null') if b"null" in content else 0
+    require(marks.keys - nulls == sum(map(_count_values, columns.values())))
+    for name, numbers in chain.from_iterable(starmap(_float_columns, columns.items())):
+        if (numbers == np.floor(numbers)).any():  # Arrow does not say where an integer was
+            integer = rb'"%s": ?-?[0-9]+ ?[,}]' % re.escape(name.encode())
+            require(b"\\u" not in content and not re.search(integer, content))
+    return columns
 
 
 class _Marks(NamedTuple):
@@ -146,16 +165,25 @@ def _count_marks(content: bytes) -> _Marks:
     return _Marks(breaks + (not content.endswith(b"\n")), objects + 1, keys, spaces)
 
 
-def _count_keys(kind: Any) -> int:
-    """Keys of the objects in a field; objects in lists and numbers with a point are doubtful."""
+def _count_values(array: Any) -> int:
+    """Values of a field and inside of its objects, of which each has a key; none of null."""
     import pyarrow as pa
 
-    if pa.types.is_struct(kind):
-        return sum(1 + _count_keys(kind.field(i).type) for i in range(kind.num_fields))
-    while pa.types.is_list(kind):
-        kind = kind.value_type
-    require(kind in (pa.string(), pa.int64(), pa.bool_()))
-    return 0
+    count = len(array) - array.null_count
+    if pa.types.is_struct(array.type):
+        count += sum(map(_count_values, array.flatten()))
+    return int(count)
+
+
+def _float_columns(name: str, array: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values of columns of numbers, of which one has a point."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(array.type):
+        fields = [array.type.field(i).name for i in range(array.type.num_fields)]
+        yield from chain.from_iterable(map(_float_columns, fields, array.flatten()))
+    elif array.type == pa.float64():
+        yield name, array_numbers(array.drop_null())
 
 
 def _read_csv(content: bytes, delimiter: bytes) -> Table:
@@ -175,7 +203,9 @@ def _read_csv(content: bytes, delimiter: bytes) -> Table:
         read_options=pv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=pv.ParseOptions(delimiter=delimiter.decode(), ignore_empty_lines=False),
         convert_options=pv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
         ),
     )
     require(table.column_names == names)
@@ -208,24 +238,18 @@ def _require_plain_quotes(content: bytes, delimiter: bytes) -> None:
 
 
 def _read_parquet(path: Path) -> Table:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         require_parquet_size(file, path)
         table = file.read()
     require(len(set(table.column_names)) == len(table.column_names))
-    for field in table.schema:
-        kind = field.type
-        while pa.types.is_list(kind):
-            kind = kind.value_type
-        require(kind in (pa.string(), pa.int64(), pa.bool_()))
     table.validate(full=True)  # Parquet may hold bytes that are no text
     return _plain_columns(table)
 
 
 def _plain_columns(table: Any) -> Table:
-    """Arrow arrays of one chunk each; none has nulls, also inside."""
+    """Arrow arrays of one chunk each; lists hold neither nulls nor objects."""
     require(table.num_rows)
     columns = {}
     for name in table.column_names:
@@ -234,16 +258,20 @@ def _plain_columns(table: Any) -> Table:
         require(hasattr(array, "buffers"))
         columns[name] = array
     for array in columns.values():
-        _require_no_nulls(array)
+        _require_plain(array)
     return columns
 
 
-def _require_no_nulls(array: Any) -> None:
+def _require_plain(array: Any) -> None:
+    """Require texts, numbers, true and false, objects of these, and lists."""
     import pyarrow as pa
 
-    require(array.null_count == 0)
-    if pa.types.is_struct(array.type):
-        for i in range(array.type.num_fields):
-            _require_no_nulls(array.field(i))
-    elif pa.types.is_list(array.type):
-        _require_no_nulls(array.values)
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for i in range(kind.num_fields):
+            _require_plain(array.field(i))
+        return
+    while pa.types.is_list(array.type):
+        array = array.values
+        require(array.null_count == 0)
+    require(array.type in (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.null()))

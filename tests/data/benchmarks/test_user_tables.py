@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 
 from contrapose.data import Example
 from contrapose.data.benchmarks import user_file, user_tables
 from contrapose.data.benchmarks.user_file import PlainReader
 from contrapose.data.benchmarks.user_tables import read_table_columns
-from contrapose.data.example_columns import ExampleColumns, RefColumn
+from contrapose.data.example_columns import ExampleColumns, RefColumn, tag_names
 from contrapose.data.video_clips import has_videos
 from contrapose.errors import ContraposeError
 from contrapose.files import MalformedError, ProblemList
@@ -39,6 +40,24 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "numbered": [{"image_0": "a.png", "text_0": "x", "text_1": word, "right": 0} for word in "yz"],
     "negative": [{"image": "a.png", "caption": "x", "negative": f"y{i}", "tag_a": "b", "right": 9}
                  for i in range(3)],
+    "negatives": [{"id": i, "image": "a.png", "caption": f"x{i}", "negatives": ["y", "z", "w"][i:],
+                   "tags": {"subset": f"s{i}"}} for i in range(3)],
+    "one negative each": [{"image": "a.png", "caption": "x", "negatives": ["y"]}] * 2,
+    "mixed": [
+        {"id": "c", "image": "b.png", "texts": ["x", "y", "z"], "right": 1},
+        PAIR,
+        {"id": "j", "image": "a.png", "text": "y", "label": False, "tags": {"new": "n"}},
+        {"images": ["a.png", "b.png"], "texts": ["x"], "match": [[True], [False]], "tag_a": "b"},
+        {"image_0": "a.png", "image_1": "c.png", "text_0": "x", "match": [[True], [False]]},
+        {"id": "d", "image": "a.png", "texts": ["y", "x", "w"], "right": 1, "tags": {}},
+    ],
+    "lists of tags": [{**CHOICE, "tags": {"kinds": kinds, "none": []}, "tag_b": kinds[1:]}
+                      for kinds in (["a"], [], ["a", "b"])],
+    "nulls": [{**CHOICE, "match": None, "tags": None}, {**CHOICE, "id": None, "tags": {"a": None}}],
+    "floats": [{**CHOICE, "tags": {"rating": rating, "n": rating}, "more": rating / 3}
+               for rating in (0.5, 3.0, -0.0, 1e22)],
+    "some ids": [CHOICE, {"image": "b.png", "texts": ["x"], "right": 0}, {**CHOICE, "id": "e"}],
+    "some numbers as ids": [{**CHOICE, "id": 0}, {"image": "b.png", "texts": ["x"], "right": 0}],
     "escapes": [{**CHOICE, "texts": ['a "b" c', "d\ne\tf\\g/ä :"], "tags": {"n": number}}
                 for number in (0, 7)],
     "other fields": [{**CHOICE, "note": {"a": [1, 2], "b": {"c": "d"}}, "n": 1}] * 2,
@@ -47,6 +66,7 @@ FILES["several lengths"] = [{**row, "images": ["a.png"]} for row in FILES["sever
 TABLES = {
     "plain": "id,image,text_0,text_1,right\n1,a.png,x,y,0\n2,b.png,x,z w,1\n",
     "quotes": 'image,caption,negative,tag_k\na.png,"x, y","say ""no""",k\nb.png,a,"""b""",""\n',
+    "lengths": "image,text_0,text_1,text_2,right,tag_a,id\na.png,x,y,,1,,7\nb.png,x,y,z,2,b,\n",
     "labels": "image\ttext\tlabel\na.png\tx\ttrue\nb.png\ty\tfalse\n",
 }
 TABLES["quotes"] = TABLES["quotes"].replace(',""\n', ',"l"\n')
@@ -90,10 +110,14 @@ def test_regular_files_are_read_by_arrow(tmp_path: Path, name: str) -> None:
     assert (list(columns), []) == read_carefully(path)
 
 
-@pytest.mark.parametrize("name", ["choice", "judgement", "numbered"])
+@pytest.mark.parametrize(
+    "name", ["choice", "judgement", "numbered", "negatives", "some ids", "mixed"]
+)
 def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
     path = tmp_path / "mine.parquet"
-    pq.write_table(pa.Table.from_pylist(FILES[name]), path)
+    fields = dict.fromkeys(field for row in FILES[name] for field in row)
+    rows = [{field: row.get(field) for field in fields} for row in FILES[name]]
+    pq.write_table(pa.Table.from_pylist(rows), path)
     columns = read_by_arrow(path)
     assert columns is not None
     assert (list(columns), []) == read_carefully(path)
@@ -151,6 +175,85 @@ def test_changed_bytes_never_change_an_example(
     columns = read_by_arrow(path)
     if columns is not None:
         assert (list(columns), []) == read_carefully(path)
+
+
+LISTED = [
+    record
+    for name in ("choice", "no id", "several lengths", "pairs", "judgement", "numbered", "mixed")
+    for record in FILES[name]
+]
+FLAT: list[dict[str, Any]] = [
+    {"id": "c", "image": "a.png", "text_0": "x", "text_1": "y", "right": "0", "tag_a": "b"},
+    {"id": "7", "image": "b.png", "text_0": "x", "text_1": "y", "text_2": "z", "right": "2"},
+    {"image_0": "a.png", "text": "x", "label": "true", "tag_rating": "3"},
+    {"image": "a.png", "text": "x", "label": "0"},
+    {"image": "a.png", "caption": "x", "text_0": "y", "right": "0"},
+]
+ODD: list[dict[str, Any]] = [
+    {"image": "a.png", "caption": "x", "negative": "y"},
+    {"image": "a.png", "caption": "x", "negatives": ["y", "z"], "id": "n"},
+    {"image": "a.png", "text_0": "x", "text_2": "y", "right": 0},
+    {"images": ["a.png"], "texts": ["x"], "label": True, "right": 0, "match": [[False]]},
+    {"image": "a.png", "texts": ["x", "y"], "label": True, "right": 0},
+    {"id": 7, "image": "a.png", "texts": ["x"], "right": 0},
+    {"image": "a.png", "texts": ["x"], "text": "y", "right": 0, "start": 2},
+    {"image": "a.mp4", "texts": ["x"], "right": 0},
+    {"image": "a.png", "texts": ["x"], "right": 0, "tags": {"kind": None}, "match": None},
+    {"image": "a.png", "caption": None, "negative": None, "texts": ["x"], "right": 0},
+    {"image": "a.png", "texts": ["x"], "right": 0, "tags": {"rating": 3}, "tag_n": 0.5},
+    {"image": "a.png", "texts": ["x"], "right": 0, "tags": {"kinds": ["a", ""]}},
+    {"image": "a.png", "texts": ["x"], "right": 0, "tags": {"rating": 3.0}, "tag_n": 2},
+    {"image": "a.png", "texts": [], "text": "x", "right": 0},
+    {},
+]
+
+
+LACKING = st.sampled_from(["id", "tags", "texts", "right"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([LISTED, FLAT]),
+    st.lists(st.integers(0, 99), min_size=1, max_size=9),
+    st.lists(st.tuples(st.integers(0, 8), st.sampled_from(ODD)), max_size=1),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.sampled_from(["id", "tags", "texts", "right"])), max_size=2
+    ),
+    st.sampled_from([".jsonl", ".parquet", ".csv"]),
+)
+def test_forms_in_any_mixture(
+    tmp_path_factory: pytest.TempPathFactory,
+    forms: list[dict[str, Any]],
+    chosen: list[int],
+    odd: list[tuple[int, dict[str, Any]]],
+    lacking: list[tuple[int, str]],
+    suffix: str,
+) -> None:
+    records = [dict(forms[k % len(forms)]) for k in chosen]
+    for k, name in lacking:
+        records[k % len(records)].pop(name, None)
+    for k, record in odd:
+        records.insert(k, record)
+    path = tmp_path_factory.getbasetemp() / f"forms{suffix}"
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = [{name: record.get(name) for name in names} for record in records]
+    if suffix == ".jsonl":
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    elif suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([names, *map(dict.values, rows)])
+    else:
+        try:
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        except (pa.ArrowException, TypeError):
+            reject()  # numbers beside texts, or no fields
+    columns = read_by_arrow(path)
+    if columns is not None:
+        event(f"{suffix}, {min(3, len(set(map(tuple, records))))} forms")
+        examples, problems = read_carefully(path)
+        assert (list(columns), []) == (examples, problems)
+        if not odd:  # a tag that is null at first stands where it was named first
+            assert list(columns.tags) == tag_names(examples)
 
 
 def test_very_many_images_are_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Columns of a user's file of regular records, from Arrow arrays; see `regular_tables`.
 
-All records say the same in the same fields, and no text is empty. Any other file raises an
-`IrregularError`, and `user_columns` reads it.
+Records of several forms may be mixed; those of one form have the same fields. No text is empty.
+Any other file raises an `IrregularError`, and `user_columns` reads it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.data.benchmarks.user_forms import (
+    Form,
+    join_forms,
+    part_forms,
+    split_negatives,
+    with_ids,
+)
 from contrapose.data.benchmarks.user_videos import SPAN_FIELDS
 from contrapose.data.example_columns import (
     ExampleColumns,
@@ -29,6 +36,8 @@ from contrapose.data.video_clips import VideoRef
 from contrapose.files.regular_tables import (
     IrregularError,
     Table,
+    array_bools,
+    array_numbers,
     read_regular_table,
     require,
 )
@@ -66,41 +75,38 @@ def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleC
 
 
 def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    table = split_negatives(with_ids(table))
+    table = {name: array for name, array in table.items() if array.null_count < len(array)}
     require("video" not in table)
-    spans = any(name in table for name in SPAN_FIELDS)
-    count = len(next(iter(table.values())))
-    ids = _read_ids(table.get("id"), count)
-    negatives = [name for name in table if name.startswith("negative")]
-    if "caption" in table and "texts" not in table and negatives:
-        require(negatives == ["negative"] and "kinds" not in table)
-        kept = {"image", "images", "tags", "caption", "negative"}
-        table = {
-            name: array for name, array in table.items() if name in kept or name.startswith("tag_")
-        }
-        texts, text_starts = _interleave([table["caption"], table["negative"]])
-        rights = np.zeros(count, dtype=np.int64)
-    else:
-        texts, text_starts = _read_lists(table, "texts", "text")
-        rights = None
-    names, image_starts = _read_lists(table, "images", "image")
-    _require_words(texts)
-    images = names.to_arrow().dictionary_encode()
+    forms = [_read_form(rows, fields) for rows, fields in part_forms(table)]
+    form = forms[0] if len(forms) == 1 else join_forms(forms)
+    images = form.images.to_arrow().dictionary_encode()
     refs = _read_refs(TextColumn.from_arrow(images.dictionary), image)
+    spans = any(name in table for name in SPAN_FIELDS)
     require(not spans or not any(isinstance(ref, VideoRef) for ref in refs))
-    sizes = np.diff(image_starts), np.diff(text_starts)
-    require(min(map(np.min, sizes)) > 0)
-    matches, index = _read_matches(table, rights, *sizes)
+    ids = TextColumn.from_arrow(table["id"])
+    _require_words(ids)
     return ExampleColumns(
         ids=ids,
         refs=refs,
-        images=_numbers(images.indices).astype(np.int64),
-        image_starts=image_starts,
-        texts=texts,
-        text_starts=text_starts,
-        matches=matches,
-        match_index=index,
+        images=array_numbers(images.indices).astype(np.int64),
+        image_starts=form.image_starts,
+        texts=form.texts,
+        text_starts=form.text_starts,
+        matches=form.matches,
+        match_index=form.match_index,
         tags=_read_tags(table),
     )
+
+
+def _read_form(rows: Positions, table: Table) -> Form:
+    texts, text_starts = _read_lists(table, "texts", "text")
+    names, image_starts = _read_lists(table, "images", "image")
+    _require_words(texts)
+    sizes = np.diff(image_starts), np.diff(text_starts)
+    require(min(map(np.min, sizes)) > 0)
+    matches, index = _read_matches(table, *sizes)
+    return Form(rows, names, image_starts, texts, text_starts, matches, index)
 
 
 def _read_refs(names: TextColumn, image: Callable[[str], ImageRef]) -> Sequence[ImageRef]:
@@ -110,29 +116,6 @@ def _read_refs(names: TextColumn, image: Callable[[str], ImageRef]) -> Sequence[
     for name in names:  # raises a `MalformedError` where a name is refused
         require(not isinstance(image(name), VideoRef))
     return RefColumn(names, image)
-
-
-def _numbers(array: Any) -> Any:
-    """Integers of an Arrow array, without a copy."""
-    return np.from_dlpack(array)
-
-
-def _bools(array: Any) -> Any:
-    import pyarrow as pa
-
-    return _numbers(array.cast(pa.uint8())).astype(np.bool_)
-
-
-def _read_ids(array: Any, count: int) -> TextColumn:
-    """Ids as texts; the position of a record where there are none."""
-    import pyarrow as pa
-
-    if array is None:
-        return TextColumn.of(list(map(str, range(count))))
-    require(array.type in (pa.string(), pa.int64()))
-    ids = TextColumn.from_arrow(array.cast(pa.large_string()))
-    _require_words(ids)
-    return ids
 
 
 def _require_words(texts: TextColumn) -> None:
@@ -150,7 +133,7 @@ def _read_lists(table: Table, several: str, one: str) -> tuple[TextColumn, Posit
         lists = table[several]
         require(hasattr(lists, "offsets"))
         _require_strings([lists.values])
-        starts = _numbers(lists.offsets).astype(np.int64)
+        starts = array_numbers(lists.offsets).astype(np.int64)
         values = lists.values
         if starts[0] or len(values) != starts[-1]:
             values = values.slice(int(starts[0]), int(starts[-1] - starts[0]))
@@ -184,19 +167,19 @@ def _interleave(columns: Sequence[Any]) -> tuple[TextColumn, Positions]:
 
 
 def _read_matches(
-    table: Table, rights: Positions | None, images: Positions, captions: Positions
+    table: Table, images: Positions, captions: Positions
 ) -> tuple[list[Match], Positions]:
     """Distinct match matrices, and which an example has."""
     import pyarrow as pa
 
-    if rights is None and "match" in table:
+    if "match" in table:
         return _read_matrices(table["match"], images, captions)
-    if rights is None and "label" in table:
+    if "label" in table:
         require((images * captions == 1).all())
         labels = table["label"]
         require(labels.type in (pa.string(), pa.bool_(), pa.int64()))
         if labels.type == pa.bool_():
-            numbers = _bools(labels).astype(np.int64)
+            numbers = array_bools(labels).astype(np.int64)
             index = number_by_appearance(numbers)
             return [((bool(numbers[k]),),) for k in first_appearances(index).tolist()], index
         coded = labels.cast(pa.string()).dictionary_encode()
@@ -204,11 +187,9 @@ def _read_matches(
         require(all(word in LABELS for word in words))
         matches: dict[Match, int] = {}
         number = [matches.setdefault(((LABELS[word],),), len(matches)) for word in words]
-        return list(matches), np.array(number, np.int64)[_numbers(coded.indices)]
-    if rights is None:
-        rights = _read_rights(table.get("right"))
+        return list(matches), np.array(number, np.int64)[array_numbers(coded.indices)]
     require((images == 1).all())
-    return match_rights(rights, captions)
+    return match_rights(_read_rights(table.get("right")), captions)
 
 
 def match_rights(rights: Positions, captions: Positions) -> tuple[list[Match], Positions]:
@@ -226,12 +207,12 @@ def _read_rights(array: Any) -> Positions:
 
     require(array is not None and array.type in (pa.string(), pa.int64()))
     if array.type == pa.int64():
-        numbers: Positions = _numbers(array)
+        numbers: Positions = array_numbers(array)
         return numbers
     coded = array.dictionary_encode()
     words = list(TextColumn.from_arrow(coded.dictionary))
     require(all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words))
-    rights: Positions = np.array(list(map(int, words)), np.int64)[_numbers(coded.indices)]
+    rights: Positions = np.array(list(map(int, words)), np.int64)[array_numbers(coded.indices)]
     return rights
 
 
@@ -242,9 +223,9 @@ def _read_matrices(
 
     require(array.type == pa.list_(pa.list_(pa.bool_())))
     rows = array.flatten()
-    require((_numbers(array.value_lengths()) == images).all())
-    require((_numbers(rows.value_lengths()) == np.repeat(captions, images)).all())
-    index = number_matrices(_bools(rows.flatten()), images, captions)
+    require((array_numbers(array.value_lengths()) == images).all())
+    require((array_numbers(rows.value_lengths()) == np.repeat(captions, images)).all())
+    index = number_matrices(array_bools(rows.flatten()), images, captions)
     firsts = first_appearances(index).tolist()
     return [tuple(map(tuple, array[k].as_py())) for k in firsts], index
 
@@ -269,24 +250,47 @@ def number_matrices(cells: BoolCells, images: Positions, captions: Positions) ->
 
 
 def _read_tags(table: Table) -> dict[str, Sequence[TagValue | None]]:
+    """Values of each tag, in the order in which tags appear."""
     tags = {
         name.removeprefix("tag_"): array for name, array in table.items() if name.startswith("tag_")
     }
     if "tags" in table:
         objects = table["tags"]
         require(hasattr(objects, "field"))
-        fields = {objects.type.field(i).name: i for i in range(objects.type.num_fields)}
-        require(len(fields) == objects.type.num_fields and not fields.keys() & tags.keys())
-        tags |= {name: objects.field(i) for name, i in fields.items()}
-    return {name: _read_tag(array) for name, array in tags.items()}
+        fields = [objects.type.field(i).name for i in range(objects.type.num_fields)]
+        require(len(set(fields)) == len(fields) and not tags.keys() & set(fields))
+        tags |= dict(zip(fields, objects.flatten(), strict=True))
+    first: dict[str, int] = {}
+    read = {name: _read_tag(array) for name, array in tags.items()}
+    for name, values in read.items():
+        position = next((k for k, value in enumerate(values) if value is not None), None)
+        if position is not None:
+            first[name] = position
+    return {name: read[name] for name in sorted(first, key=first.__getitem__)}
 
 
-def _read_tag(array: Any) -> Sequence[TagValue]:
+def _read_tag(array: Any) -> Sequence[TagValue | None]:
     """Values of a tag, of which none is empty; equal ones are one object."""
     import pyarrow as pa
 
-    require(array.type in (pa.string(), pa.int64()))
-    coded = array.cast(pa.string()).dictionary_encode()
-    values = list(TextColumn.from_arrow(coded.dictionary))
-    require(all(values))
-    return [values[i] for i in _numbers(coded.indices).tolist()]
+    values: list[TagValue | None]
+    if array.null_count == len(array):
+        return [None] * len(array)
+    if pa.types.is_list(array.type):
+        require(array.type.value_type in (pa.string(), pa.null()))  # all empty, where null
+        return [tuple(value) if value else None for value in array.to_pylist()]
+    if array.type == pa.float64():
+        numbers = array_numbers(array.fill_null(0.0))
+        require(np.isfinite(numbers).all())
+        distinct, index = np.unique(numbers.view(np.int64), return_inverse=True)
+        values = list(map(str, distinct.view(np.float64).tolist()))
+    else:
+        require(array.type in (pa.string(), pa.int64()))
+        coded = array.cast(pa.string()).dictionary_encode()
+        values = list(TextColumn.from_arrow(coded.dictionary))
+        require(all(values))
+        index = array_numbers(coded.indices.fill_null(0))
+    if array.null_count:
+        index = np.where(array_bools(array.is_valid()), index, len(values))
+    values.append(None)
+    return [values[i] for i in index.tolist()]

@@ -1,0 +1,154 @@
+"""Forms of the records of a user's file: those with the same fields are read together.
+
+A file may mix them: choices, pairs, judgements. A record of a caption with negatives is as many
+examples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from contrapose.data.example_columns import Positions, keep_used, row_starts, take_rows
+from contrapose.data.examples import Match
+from contrapose.data.text_columns import TextColumn, arrow_positions
+from contrapose.files.regular_tables import Table, array_bools, array_numbers, require
+
+SHAPE_FIELD = re.compile(r"(image|text)(s|_\d+)?|match|label|right")
+"""Fields that say which images and captions an example has, and which belong together."""
+
+MAX_PARTIAL = 62
+"""Fields that only some records have, up to which a form is a number of 64 bits."""
+
+MAX_FORMS = 64
+"""Forms of records up to which a file is read here."""
+
+
+def with_ids(table: Table) -> Table:
+    """Table whose ids are texts; the position of a record where it has none."""
+    import pyarrow as pa
+
+    count = len(next(iter(table.values())))
+    ids = table.get("id")
+    require(ids is None or ids.type in (pa.string(), pa.int64(), pa.null()))
+    if ids is None or ids.null_count:
+        positions = TextColumn.of(list(map(str, range(count)))).to_arrow()
+        given = positions if ids is None else ids.cast(pa.large_string()).fill_null(positions)
+        return {**table, "id": given}
+    return {**table, "id": ids.cast(pa.large_string())}
+
+
+def split_negatives(table: Table) -> Table:
+    """Table in which each negative of a caption is an example of two texts."""
+    names = [name for name in table if name.startswith("negative")]
+    texts = table.get("texts")
+    if "caption" not in table or not names or (texts is not None and not texts.null_count):
+        return table
+    require(names in (["negative"], ["negatives"]) and "kinds" not in table)
+    require(texts is None or texts.null_count == len(texts))
+    caption, negatives = table["caption"], table[names[0]]
+    require(not caption.null_count and not negatives.null_count)
+    kept = {
+        name: array
+        for name, array in table.items()
+        if name in ("id", "image", "images", "tags") or name.startswith("tag_")
+    }
+    if names == ["negatives"]:
+        require(hasattr(negatives, "offsets"))
+        sizes = array_numbers(negatives.value_lengths()).astype(np.int64)
+        require(sizes.min() > 0)
+        negatives, rows = negatives.flatten(), np.repeat(np.arange(len(sizes)), sizes)
+        caption, kept = _take(caption, rows), {n: _take(array, rows) for n, array in kept.items()}
+        kept["id"] = _number_ids(kept["id"], np.arange(len(rows)) - row_starts(sizes)[rows], sizes)
+    right = arrow_positions(np.zeros(len(caption), np.int64))
+    return {**kept, "text_0": caption, "text_1": negatives, "right": right}
+
+
+def _number_ids(ids: Any, numbers: Positions, sizes: Positions) -> Any:
+    """Ids of the negatives of captions: with their numbers, where there are several.
+
+    Args:
+        ids: the id of each negative's record.
+        numbers: its number in the record.
+        sizes: negatives of each record.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    dash = TextColumn.of(["-"]).to_arrow()[0]
+    counts = arrow_positions(numbers).cast(pa.large_string())
+    several = arrow_positions(np.repeat(sizes > 1, sizes)).cast(pa.bool_())
+    return pc.if_else(several, pc.binary_join_element_wise(ids, counts, dash), ids)
+
+
+def _take(array: Any, rows: Positions) -> Any:
+    return array.take(arrow_positions(rows))
+
+
+class Form(NamedTuple):
+    """Examples of records with the same fields.
+
+    Attributes:
+        rows: their positions in the file.
+        images: names of their images, end to end.
+        image_starts: where the images of each begin, and the end of the last.
+        texts: their captions, end to end.
+        text_starts: where the captions of each begin, and the end of the last.
+        matches: distinct match matrices.
+        match_index: which an example has.
+    """
+
+    rows: Positions
+    images: TextColumn
+    image_starts: Positions
+    texts: TextColumn
+    text_starts: Positions
+    matches: list[Match]
+    match_index: Positions
+
+
+def part_forms(table: Table) -> Iterator[tuple[Positions, Table]]:
+    """Positions of the records that have the same fields, and these fields."""
+    fields = {name: array for name, array in table.items() if SHAPE_FIELD.fullmatch(name)}
+    partial = [name for name, array in fields.items() if array.null_count]
+    require(len(partial) <= MAX_PARTIAL)
+    forms = np.zeros(len(table["id"]), dtype=np.int64)
+    for bit, name in enumerate(partial):
+        forms |= array_bools(fields[name].is_valid()).astype(np.int64) << bit
+    known = np.unique(forms).tolist()
+    require(len(known) <= MAX_FORMS)
+    for form in known:
+        rows = np.flatnonzero(forms == form)
+        absent = {name for bit, name in enumerate(partial) if not form >> bit & 1}
+        some = {name: array for name, array in fields.items() if name not in absent}
+        if len(known) > 1:
+            some = {name: _take(array, rows) for name, array in some.items()}
+        yield rows, some
+
+
+def join_forms(forms: Sequence[Form]) -> Form:
+    """Examples of several forms, in the order of the file."""
+    order = np.argsort(np.concatenate([form.rows for form in forms]))
+    images = _join_texts([(form.images, form.image_starts) for form in forms], order)
+    texts = _join_texts([(form.texts, form.text_starts) for form in forms], order)
+    numbers: dict[Match, int] = {}
+    parts = []
+    for form in forms:
+        number = [numbers.setdefault(match, len(numbers)) for match in form.matches]
+        parts.append(np.array(number, np.int64)[form.match_index])
+    return Form(order, *images, *texts, *keep_used(list(numbers), np.concatenate(parts)[order]))
+
+
+def _join_texts(
+    parts: Sequence[tuple[TextColumn, Positions]], order: Positions
+) -> tuple[TextColumn, Positions]:
+    """Texts of several columns end to end, their records in this order."""
+    import pyarrow as pa
+
+    joined = TextColumn.from_arrow(pa.concat_arrays([texts.to_arrow() for texts, _ in parts]))
+    starts = row_starts(np.concatenate([np.diff(starts) for _, starts in parts]))
+    picked, starts = take_rows(starts, order)
+    return joined.take(picked), starts
