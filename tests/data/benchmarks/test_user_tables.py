@@ -141,6 +141,8 @@ def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
         '{"image": "a.png", "texts": ["x", "y"], "right": 0} {"a": 1}',
         '\ufeff{"image": "a.png", "texts": ["x", "y"], "right": 0}',
         '{"image": "../a.png", "texts": ["x", "y"], "right": 0}',
+        '{"image": "a.mp4", "caption": "x", "negative": "y", "start": 1}',
+        '{"image": "a.png", "caption": "x", "negatives": ["y"], "video": "a.mp4"}',
         '{"id": "2020-01-01", "image": "a.png", "texts": ["x", "y"], "right": 0}',
     ],
 )
@@ -191,6 +193,7 @@ FLAT: list[dict[str, Any]] = [
 ]
 ODD: list[dict[str, Any]] = [
     {"image": "a.png", "caption": "x", "negative": "y"},
+    {"image": "a.mp4", "caption": "x", "negative": "y", "end": 3},
     {"image": "a.png", "caption": "x", "negatives": ["y", "z"], "id": "n"},
     {"image": "a.png", "text_0": "x", "text_2": "y", "right": 0},
     {"images": ["a.png"], "texts": ["x"], "label": True, "right": 0, "match": [[False]]},

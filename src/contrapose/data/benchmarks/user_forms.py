@@ -139,7 +139,8 @@ def join_forms(forms: Sequence[Form]) -> Form:
     for form in forms:
         number = [numbers.setdefault(match, len(numbers)) for match in form.matches]
         parts.append(np.array(number, np.int64)[form.match_index])
-    return Form(order, *images, *texts, *keep_used(list(numbers), np.concatenate(parts)[order]))
+    matches, index = keep_used(list(numbers), np.concatenate(parts)[order])
+    return Form(np.sort(order), *images, *texts, matches, index)
 
 
 def _join_texts(

@@ -75,14 +75,16 @@ def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleC
 
 
 def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
-    table = split_negatives(with_ids(table))
+    table = with_ids(table)
+    given = {name for name, array in table.items() if array.null_count < len(array)}
+    require("video" not in given)
+    table = split_negatives(table)
     table = {name: array for name, array in table.items() if array.null_count < len(array)}
-    require("video" not in table)
     forms = [_read_form(rows, fields) for rows, fields in part_forms(table)]
     form = forms[0] if len(forms) == 1 else join_forms(forms)
     images = form.images.to_arrow().dictionary_encode()
     refs = _read_refs(TextColumn.from_arrow(images.dictionary), image)
-    spans = any(name in table for name in SPAN_FIELDS)
+    spans = not given.isdisjoint(SPAN_FIELDS)
     require(not spans or not any(isinstance(ref, VideoRef) for ref in refs))
     ids = TextColumn.from_arrow(table["id"])
     _require_words(ids)
