@@ -14,7 +14,7 @@ processor: the median of some rounds. It writes a run folder and its report unle
 
     choice     one image and some captions, of which one is right (JSON lines)
     csv        the same as a table
-    negatives  one image, its caption and some negatives, as tables of captions have them
+    negatives  one image, its caption and negatives, as `contrapose build pairs` writes them
     images     two images and one caption
     pairs      two images and two captions, with a tag of seven values
     judgement  one image and one caption, true or false
@@ -190,7 +190,9 @@ def image_choices(options: argparse.Namespace) -> Rows:
 def negatives(options: argparse.Namespace) -> Rows:
     for row, pairs in choices(options):
         right, *wrong = row["texts"]
-        yield {"image": row["images"][0], "caption": right, "negatives": wrong}, pairs
+        kinds = {"negatives": [f"kind {j}" for j in range(len(wrong))]}
+        image = row["images"][0]
+        yield {"image": image, "caption": right, "negatives": wrong, "kinds": kinds}, pairs
 
 
 def mixed(options: argparse.Namespace) -> Rows:

@@ -59,7 +59,8 @@ def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
      b'{"a": "\\ud83d\\ude00"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n{"a": 2}\n',
      b'{"a": 1.5}\n{"\\u0061": 2}\n', b'{"a": {"b": -0}}\n{"a": {"b": 0.5}}\n',
      b'{"a": {"b": 1, "b": 1}}\n', b'{"a" :1, "a":1}\n', b'[{"a": 1}]\n', b'{"a": 1}\n{"a": "1"}\n',
-     b'{"a": [{"b": 1}]}\n', b'{"a": 1},\n{"a": 2}\n', b'{"a": 99999999999999999999}\n'],
+     b'{"a": [{"b": 1}, null]}\n', b'{"a": [{"b": 1, "b": 2}]}\n', b'{"a": 1},\n{"a": 2}\n',
+     b'{"a": 99999999999999999999}\n'],
 )  # fmt: skip
 def test_irregular_lines(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(IrregularError):
@@ -71,6 +72,13 @@ def test_regular_lines(tmp_path: Path) -> None:
     assert read(tmp_path, "lines.jsonl", lines) == {
         "a": ["ä: bA", "{x},"],
         "c": [{"d": [True]}, {"d": []}],
+    }
+    lines = b'{"a": [{"b": 1, "c": [{"d": "x"}]}, {}]}\n{"a": [{"c": [{}], "b": null}]}\n'
+    assert read(tmp_path, "lines.jsonl", lines) == {
+        "a": [
+            [{"b": 1, "c": [{"d": "x"}]}, {"b": None, "c": None}],
+            [{"b": None, "c": [{"d": None}]}],
+        ]
     }
     lines = b'{"a": 0.5, "b": null, "c": "\\": null"}\n{"a": 3.0, "b": null}\n{"a":null}\n'
     assert read(tmp_path, "lines.jsonl", lines) == {

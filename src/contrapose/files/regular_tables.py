@@ -123,7 +123,8 @@ def _read_jsonl(content: bytes) -> Table:
     require(len(set(table.column_names)) == len(table.column_names))
     columns = _plain_columns(table)
     nulls = content.count(b'": null') + content.count(b'":null') if b"null" in content else 0
-    require(marks.keys - nulls == sum(map(_count_values, columns.values())))
+    values = sum(len(array) - array.null_count for array in columns.values())
+    require(marks.keys - nulls == values + sum(map(_count_values, columns.values())))
     for name, numbers in chain.from_iterable(starmap(_float_columns, columns.items())):
         if (numbers == np.floor(numbers)).any():  # Arrow does not say where an integer was
             integer = rb'"%s": ?-?[0-9]+ ?[,}]' % re.escape(name.encode())
@@ -166,13 +167,15 @@ def _count_marks(content: bytes) -> _Marks:
 
 
 def _count_values(array: Any) -> int:
-    """Values of a field and inside of its objects, of which each has a key; none of null."""
+    """Values in the objects of a field, also of those in lists; none of null."""
     import pyarrow as pa
 
-    count = len(array) - array.null_count
-    if pa.types.is_struct(array.type):
-        count += sum(map(_count_values, array.flatten()))
-    return int(count)
+    if pa.types.is_list(array.type):
+        return _count_values(array.flatten())
+    if not pa.types.is_struct(array.type):
+        return 0
+    fields = array.flatten()
+    return sum(len(field) - field.null_count + _count_values(field) for field in fields)
 
 
 def _float_columns(name: str, array: Any) -> Iterator[tuple[str, Any]]:
@@ -249,7 +252,7 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _plain_columns(table: Any) -> Table:
-    """Arrow arrays of one chunk each; lists hold neither nulls nor objects."""
+    """Arrow arrays of one chunk each; lists hold no nulls."""
     require(table.num_rows)
     columns = {}
     for name in table.column_names:
@@ -262,16 +265,16 @@ def _plain_columns(table: Any) -> Table:
     return columns
 
 
-def _require_plain(array: Any) -> None:
-    """Require texts, numbers, true and false, objects of these, and lists."""
+def _require_plain(array: Any, *, listed: bool = False) -> None:
+    """Require texts, numbers, true and false, objects of these, and lists without nulls."""
     import pyarrow as pa
 
-    kind = array.type
-    if pa.types.is_struct(kind):
-        for i in range(kind.num_fields):
+    require(not listed or array.null_count == 0)
+    if pa.types.is_list(array.type):
+        _require_plain(array.values, listed=True)
+    elif pa.types.is_struct(array.type):
+        for i in range(array.type.num_fields):
             _require_plain(array.field(i))
-        return
-    while pa.types.is_list(array.type):
-        array = array.values
-        require(array.null_count == 0)
-    require(array.type in (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.null()))
+    else:
+        plain = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.null())
+        require(array.type in plain)

@@ -28,6 +28,7 @@ PAIR: dict[str, Any] = {
     "id": "p", "images": ["a.png", "b/c.png"], "texts": ["a cup", "Öl 日本"],
     "match": [[True, False], [False, True]], "tags": {"subset": "s", "kind": "k"},
 }  # fmt: skip
+NEGATIVE = {"image": "a.png", "caption": "x", "negative": "y"}
 FILES: dict[str, list[dict[str, Any]]] = {
     "choice": [{**CHOICE, "id": f"e{i}", "right": i % 2} for i in range(5)],
     "no id": [{name: value for name, value in CHOICE.items() if name != "id"}] * 2,
@@ -42,6 +43,14 @@ FILES: dict[str, list[dict[str, Any]]] = {
                  for i in range(3)],
     "negatives": [{"id": i, "image": "a.png", "caption": f"x{i}", "negatives": ["y", "z", "w"][i:],
                    "tags": {"subset": f"s{i}"}} for i in range(3)],
+    "built pairs": [
+        {"image": "a.png", "caption": f"x{i}", "positives": ["p"], "negatives": ["y", "z"],
+         "kinds": {"positives": ["k"], "negatives": ["swap", f"k{i}"]}, "tag_a": "b",
+         "changes": {"positives": [], "negatives": [[{"span": [0, i], "to": "y"}], []]}}
+        for i in range(2)
+    ],
+    "one kind": [{**NEGATIVE, "kinds": {"negatives": ["k"]}}],
+    "other kinds": [{**NEGATIVE, "kinds": {"positives": []}}],
     "one negative each": [{"image": "a.png", "caption": "x", "negatives": ["y"]}] * 2,
     "mixed": [
         {"id": "c", "image": "b.png", "texts": ["x", "y", "z"], "right": 1},
@@ -143,6 +152,11 @@ def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
         '{"image": "../a.png", "texts": ["x", "y"], "right": 0}',
         '{"image": "a.mp4", "caption": "x", "negative": "y", "start": 1}',
         '{"image": "a.png", "caption": "x", "negatives": ["y"], "video": "a.mp4"}',
+        json.dumps({**NEGATIVE, "kinds": {"negatives": ["k", "l"]}}),
+        json.dumps({**NEGATIVE, "kinds": {"negatives": []}}),
+        json.dumps({**NEGATIVE, "kinds": {"negatives": ["k"]}, "tags": {"subset": "s"}}),
+        json.dumps({**NEGATIVE, "kinds": {"negatives": ["k"]}, "tag_subset": "s"}),
+        json.dumps({**NEGATIVE, "note": [{"a": 1, "b": 2}]})[:-3] + ', "a": 1}]}',
         '{"id": "2020-01-01", "image": "a.png", "texts": ["x", "y"], "right": 0}',
     ],
 )
@@ -192,7 +206,7 @@ FLAT: list[dict[str, Any]] = [
     {"image": "a.png", "caption": "x", "text_0": "y", "right": "0"},
 ]
 ODD: list[dict[str, Any]] = [
-    {"image": "a.png", "caption": "x", "negative": "y"},
+    NEGATIVE,
     {"image": "a.mp4", "caption": "x", "negative": "y", "end": 3},
     {"image": "a.png", "caption": "x", "negatives": ["y", "z"], "id": "n"},
     {"image": "a.png", "text_0": "x", "text_2": "y", "right": 0},

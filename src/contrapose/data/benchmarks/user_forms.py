@@ -42,12 +42,12 @@ def with_ids(table: Table) -> Table:
 
 
 def split_negatives(table: Table) -> Table:
-    """Table in which each negative of a caption is an example of two texts."""
+    """Table in which each negative of a caption is an example, its kind as the tag `subset`."""
     names = [name for name in table if name.startswith("negative")]
     texts = table.get("texts")
     if "caption" not in table or not names or (texts is not None and not texts.null_count):
         return table
-    require(names in (["negative"], ["negatives"]) and "kinds" not in table)
+    require(names in (["negative"], ["negatives"]))
     require(texts is None or texts.null_count == len(texts))
     caption, negatives = table["caption"], table[names[0]]
     require(not caption.null_count and not negatives.null_count)
@@ -56,6 +56,7 @@ def split_negatives(table: Table) -> Table:
         for name, array in table.items()
         if name in ("id", "image", "images", "tags") or name.startswith("tag_")
     }
+    sizes = np.ones(len(caption), np.int64)
     if names == ["negatives"]:
         require(hasattr(negatives, "offsets"))
         sizes = array_numbers(negatives.value_lengths()).astype(np.int64)
@@ -64,7 +65,30 @@ def split_negatives(table: Table) -> Table:
         caption, kept = _take(caption, rows), {n: _take(array, rows) for n, array in kept.items()}
         kept["id"] = _number_ids(kept["id"], np.arange(len(rows)) - row_starts(sizes)[rows], sizes)
     right = arrow_positions(np.zeros(len(caption), np.int64))
-    return {**kept, "text_0": caption, "text_1": negatives, "right": right}
+    kinds = _read_kinds(table, sizes)
+    return {**kinds, **kept, "text_0": caption, "text_1": negatives, "right": right}
+
+
+def _read_kinds(table: Table, sizes: Positions) -> Table:
+    """Kinds of all negatives, as `contrapose build pairs` writes them, as a column of tags.
+
+    Args:
+        table: the records.
+        sizes: negatives of each.
+    """
+    kinds, tags = table.get("kinds"), table.get("tags")
+    if kinds is None or not _has_field(kinds, "negatives"):
+        return {}
+    require("tag_subset" not in table)
+    require(tags is None or not _has_field(tags, "subset"))
+    named = kinds.field("negatives")
+    require(not kinds.null_count and not named.null_count and hasattr(named, "offsets"))
+    require((array_numbers(named.value_lengths()) == sizes).all())
+    return {"tag_subset": named.flatten()}
+
+
+def _has_field(objects: Any, name: str) -> bool:
+    return hasattr(objects, "field") and objects.type.get_field_index(name) >= 0
 
 
 def _number_ids(ids: Any, numbers: Positions, sizes: Positions) -> Any:
