@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from scalejob.made import (
     pair_ids,
 )
 
+Part = tuple[PairIds, dict[str, Any]]
+"""Ids and columns of a part."""
+
 
 def write(pairs: int, folder: Path, timer: Timer) -> None:
     """Write the pairs in parts of a million, as one run does."""
@@ -34,20 +38,35 @@ def write(pairs: int, folder: Path, timer: Timer) -> None:
 
 def fill(pairs: int, folder: Path, timer: Timer) -> None:
     """Write the same parts from packed ids: quicker than `write`, which makes a string of each."""
-    table = AnswerStore(folder).table("made", "itm:logit")
-    newest = ""
-    for start in range(0, pairs, BLOCK):
-        count = min(BLOCK, pairs - start)
+
+    def make(start: int, count: int) -> Part:
         images, texts = id_words(start, count)
         codes = np.arange(count, dtype=np.int32) // CAPTIONS_PER_IMAGE
-        columns = {"value": float_values(np.random.default_rng(start), count)}
-        newest = put_part(table, PairIds(images, codes, texts), columns, newest)
+        values = float_values(np.random.default_rng(start), count)
+        return PairIds(images, codes, texts), {"value": values}
+
+    put_parts(AnswerStore(folder).table("made", "itm:logit"), pairs, BLOCK, make)
     size = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
     timer(f"write {size / 1e9:.2f} GB")
 
 
-def put_part(table: AnswerTable, ids: PairIds, columns: dict[str, Any], newest: str) -> str:
-    """Write a part as another process does: the table does not hold its rows."""
+def put_parts(
+    table: AnswerTable, rows: int, part_rows: int, make: Callable[[int, int], Part]
+) -> None:
+    """Write parts as other processes do: the table does not hold their rows.
+
+    Args:
+        table: where.
+        rows: of all parts.
+        part_rows: of each part but the last.
+        make: makes the part that begins with some row and has so many.
+    """
+    newest = ""
+    for start in range(0, rows, part_rows):
+        newest = _put_part(table, *make(start, min(part_rows, rows - start)), newest)
+
+
+def _put_part(table: AnswerTable, ids: PairIds, columns: dict[str, Any], newest: str) -> str:
     name, content, _ = encode_part(
         ids, columns, model=table.model, score=table.score, newest=newest
     )

@@ -11,20 +11,20 @@ from contrapose.engine import AnswerStore
 from contrapose.engine.embeddings import Embeddings, pair_cosines
 from contrapose.engine.pair_index import PairIds, pack_ids
 from scalejob.made import CAPTIONS_PER_IMAGE, GIB, Timer, id_words
-from scalejob.stored_pairs import put_part
+from scalejob.stored_pairs import Part, put_parts
 
 VECTORS_PER_PART, VECTOR_WIDTH = 50_000, 768
 
 
 def write_vectors(inputs: int, folder: Path, timer: Timer) -> None:
     """Write so many vectors of 768 numbers."""
-    table = AnswerStore(folder).table("made", "itc:text")
-    newest = ""
-    for start in range(0, inputs, VECTORS_PER_PART):
-        count = min(VECTORS_PER_PART, inputs - start)
+
+    def make(start: int, count: int) -> Part:
         _, texts = id_words(start, count)
         ids = PairIds(pack_ids([""]), np.zeros(count, dtype=np.int32), texts)
-        newest = put_part(table, ids, {"vector": made_vectors(start, count)}, newest)
+        return ids, {"vector": made_vectors(start, count)}
+
+    put_parts(AnswerStore(folder).table("made", "itc:text"), inputs, VECTORS_PER_PART, make)
     timer("write")
 
 

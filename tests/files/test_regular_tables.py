@@ -57,6 +57,7 @@ def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
      b'{"a": 1, "a": 2}\n{"b": 3}\n', b'{"a": 1, "a": null}\n', b'{"a": null, "a": 1}\n',
      b'{"a": {"b": "c", "b": null}, "d": "\\": null"}\n', b'{"a":  null}\n',
      b'{"a": "\\ud83d\\ude00"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n{"a": 2}\n',
+     b'{"a": 1.5}\n{"a":  2 , "b": 0}\n', b'{"a/b": 1.5}\n{"a\\/b": 2}\n',
      b'{"a": 1.5}\n{"\\u0061": 2}\n', b'{"a": {"b": -0}}\n{"a": {"b": 0.5}}\n',
      b'{"a": {"b": 1, "b": 1}}\n', b'{"a" :1, "a":1}\n', b'[{"a": 1}]\n', b'{"a": 1}\n{"a": "1"}\n',
      b'{"a": [{"b": 1}, null]}\n', b'{"a": [{"b": 1, "b": 2}]}\n', b'{"a": 1},\n{"a": 2}\n',

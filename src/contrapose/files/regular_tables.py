@@ -28,6 +28,9 @@ SURROGATES = (b"\\ud", b"\\uD")
 
 SPACED_KEY = re.compile(rb'" +:')
 
+PLAIN_KEY = re.compile(r"[\w .-]+")
+"""Names that are escaped by `\\u` alone, if at all."""
+
 BLOCK_BYTES = 1 << 22
 """Bytes that Arrow parses at a time; a longer line is left to Python."""
 
@@ -127,8 +130,8 @@ def _read_jsonl(content: bytes) -> Table:
     require(marks.keys - nulls == values + sum(map(_count_values, columns.values())))
     for name, numbers in chain.from_iterable(starmap(_float_columns, columns.items())):
         if (numbers == np.floor(numbers)).any():  # Arrow does not say where an integer was
-            integer = rb'"%s": ?-?[0-9]+ ?[,}]' % re.escape(name.encode())
-            require(b"\\u" not in content and not re.search(integer, content))
+            require(PLAIN_KEY.fullmatch(name) and b"\\u" not in content)
+            require(not re.search(rb'"%s": *-?[0-9]+ *[,}]' % re.escape(name.encode()), content))
     return columns
 
 

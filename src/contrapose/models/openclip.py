@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from PIL.Image import Image
 from torch import Tensor, tensor
@@ -397,4 +397,4 @@ def _library_transform(network: Any) -> Callable[[Image], Tensor]:
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     config = PreprocessCfg(**network.visual.preprocess_cfg)
-    return image_transform_v2(config, is_train=False)  # type: ignore[no-any-return]
+    return cast("Callable[[Image], Tensor]", image_transform_v2(config, is_train=False))
