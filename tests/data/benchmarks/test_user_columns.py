@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from contrapose.data import Example
 from contrapose.data.benchmarks import user_file
 from contrapose.data.benchmarks.user_columns import read_columns
-from contrapose.data.benchmarks.user_file import PlainReader, load_user_benchmark
+from contrapose.data.benchmarks.user_file import load_user_benchmark
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.files import ProblemList
 

@@ -17,7 +17,8 @@ from PIL import Image
 
 from contrapose.data import Example, open_image
 from contrapose.data.benchmarks import user_file
-from contrapose.data.benchmarks.user_file import PlainReader, load_user_benchmark
+from contrapose.data.benchmarks.user_file import load_user_benchmark
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, Problems, Record, StrictProblems
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from contrapose.data import Example
 from contrapose.data.benchmarks import user_file, user_tables
-from contrapose.data.benchmarks.user_file import PlainReader
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_tables import read_table_columns
 from contrapose.data.example_columns import ExampleColumns, RefColumn, tag_names
 from contrapose.data.video_clips import has_videos

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from contrapose.data.benchmarks.user_fields import LABELS
 from contrapose.data.benchmarks.user_tables import (
-    LABELS,
     match_rights,
     number_matrices,
     read_table_columns,

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
-from contrapose.data.benchmarks.user_file import (
-    LAYOUT,
-    PlainReader,
-    parse_structure,
-    read_images,
-    read_texts,
-)
+from contrapose.data.benchmarks.user_fields import parse_structure, read_texts
+from contrapose.data.benchmarks.user_file import LAYOUT, read_images
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_videos import SPAN_FIELDS, VIDEO_FIELDS
 from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Gallery

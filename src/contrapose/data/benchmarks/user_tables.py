@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.data.benchmarks.user_fields import LABELS
 from contrapose.data.benchmarks.user_forms import (
     Form,
     join_forms,
@@ -44,9 +45,6 @@ from contrapose.files.regular_tables import (
 
 MAX_CELLS = 62
 """Cells of a match matrix up to which it is a number of 64 bits."""
-
-LABELS = {"true": True, "false": False, "1": True, "0": False}
-"""Words of the field `label`."""
 
 MANY_IMAGES = 1 << 20
 """Images up to which each is an object; it takes half a kilobyte."""

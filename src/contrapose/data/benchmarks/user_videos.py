@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from contrapose.data.benchmarks.user_fields import parse_structure
 from contrapose.data.images import ImageRef
 from contrapose.data.video import VIDEO_SUFFIXES
 from contrapose.data.video_clips import MAX_FRAMES, VideoRef
@@ -175,8 +176,6 @@ def _build(
 
 
 def _read_times(record: Record) -> tuple[float, ...]:
-    from contrapose.data.benchmarks.user_file import parse_structure
-
     values = parse_structure(record, "times")
     if not isinstance(values, list) or not 1 <= len(values) <= MAX_FRAMES:
         raise MalformedError(
