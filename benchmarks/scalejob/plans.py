@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.data import ImageRef
-from contrapose.data.example_columns import RefColumn
+from contrapose.data.ref_columns import RefColumn
 from contrapose.data.text_columns import TextColumn
 from contrapose.engine.batch_cuts import cut_batches, sort_pairs
 from contrapose.engine.plan import ScoringPlan, plan_cells

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from contrapose.data import Example, ImageRef, content_id
+from contrapose.data.ref_columns import FileColumn
+from contrapose.data.text_columns import TextColumn
 from contrapose.engine import AnswerStore, ScoringContext, content_ids, score_examples
-from contrapose.engine.content_ids import CONTENT_IDS, IMAGE_FILES
+from contrapose.engine.content_ids import CONTENT_IDS, IMAGE_FILES, ContentIdReader
 from contrapose.engine.shards import Shard
 from contrapose.engine.store import AnswerTable
 from contrapose.errors import DamageWarning, InputError
@@ -61,10 +63,35 @@ def test_a_file_is_read_once(tmp_path: Path, read: list[str]) -> None:
     assert read == ["0.png", "1.png", "2.png", "3.png"]
     more = make(tmp_path / "images" / "more", 1)
     again = [refs[2], more[0], *refs]
-    ids = reader(AnswerStore(tmp_path / "store")).content_ids(again)
+    ids = list(reader(AnswerStore(tmp_path / "store")).content_ids(again))
     assert ids == [expected[2], content_id(more[0]), *expected]
     assert read[4:] == ["0.png"]  # the new one
-    assert reader(AnswerStore(tmp_path / "store")).content_ids([]) == []
+    assert list(reader(AnswerStore(tmp_path / "store")).content_ids([])) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_column_of_files_is_known_as_a_list(
+    tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(content_ids, "count_workers", lambda *_: workers)
+    refs = make(tmp_path / "images", 5)
+    column = FileColumn(TextColumn.of([ref.key for ref in refs]), tmp_path / "images")
+    expected = reader(AnswerStore(tmp_path / "store")).content_ids(refs)
+    assert len(read) == 5
+    hashed: list[tuple[list[ImageRef], list[str | Skip]]] = []
+    known = ContentIdReader(
+        AnswerStore(tmp_path / "store").table(IMAGE_FILES, CONTENT_IDS),
+        hashed=lambda some, ids: hashed.append((list(some), list(ids))),
+    )
+    assert list(known.content_ids(column)) == list(expected)
+    assert hashed == [(refs, list(expected))]
+    assert len(read) == 5
+    _write(tmp_path / "images" / "3.png")
+    (tmp_path / "images" / "4.png").unlink()
+    again = reader(AnswerStore(tmp_path / "store")).content_ids(column)
+    assert read[5:] == ["3.png", "4.png"]
+    assert [again[i] == expected[i] for i in range(5)] == [True, True, True, False, False]
+    assert isinstance(again[4], Skip)
 
 
 def test_every_run_reads_files_that_were_just_changed(
@@ -126,7 +153,7 @@ def test_crops_and_forms_of_a_file_have_ids_of_their_own(tmp_path: Path, read: l
     expected = [content_id(one) for one in refs]
     assert len(set(expected)) == 4
     for _ in range(2):
-        assert reader(AnswerStore(tmp_path / "store")).content_ids(refs) == expected
+        assert list(reader(AnswerStore(tmp_path / "store")).content_ids(refs)) == expected
     assert len(read) == 4
 
 
@@ -136,7 +163,7 @@ def test_relative_paths_are_of_their_folder(
     for name, color in (("a", 1), ("b", 200)):
         (tmp_path / name).mkdir()
         Image.new("RGB", (3, 3), (color, 2, 7)).save(tmp_path / name / "x.png")
-    ids = []
+    ids: list[str | Skip] = []
     for name in ("a", "b", "a"):
         monkeypatch.chdir(tmp_path / name)
         ids += reader(AnswerStore(tmp_path / "store")).content_ids([ImageRef("x", Path("x.png"))])
@@ -233,7 +260,7 @@ def test_ids_are_those_of_the_contents(
             context = ScoringContext(Tower(), AnswerStore(folder / "store"))
             handed.clear()
             expected = [content_id(ref) for ref in some]
-            assert context.content_id_reader(hand).content_ids(some) == expected
+            assert list(context.content_id_reader(hand).content_ids(some)) == expected
             assert sorted(handed, key=lambda pair: pair[0].key) == sorted(
                 zip(some, expected, strict=True), key=lambda pair: pair[0].key
             )

@@ -12,7 +12,7 @@ from PIL import Image
 
 from contrapose.data import Example, ImageRef, find_benchmark
 from contrapose.data.cards import Benchmark
-from contrapose.data.example_columns import RefColumn
+from contrapose.data.ref_columns import FileColumn, RefColumn
 from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.engine import (
     AnswerStore,
@@ -103,13 +103,16 @@ def test_a_column_of_images_is_planned_as_a_list(
     for name, shade in (("a", 1), ("b", 2), ("c", 1), ("d", 3), ("e", 1)):
         Image.new("RGB", (4, 4), (shade, 0, 0)).save(tmp_path / f"{name}.png")
     monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 2)
+    monkeypatch.setattr(module, "FILES_PER_BLOCK", 2)
     texts = TextColumn.of(["x", "y", "x"])
-    pairs = np.array([[i, j] for i in range(5) for j in range(3)])
 
-    def compare(names: list[str]) -> None:
-        column = RefColumn(
-            TextColumn.of(names), lambda name: ImageRef(name, tmp_path / f"{name}.png")
-        )
+    def compare(names: list[str], *, files: bool) -> None:
+        column: RefColumn = FileColumn(TextColumn.of([f"{name}.png" for name in names]), tmp_path)
+        if not files:
+            column = RefColumn(
+                TextColumn.of(names), lambda name: ImageRef(name, tmp_path / f"{name}.png")
+            )
+        pairs = np.array([[i, j] for i in range(len(names)) for j in range(3)])
         plan = module.plan_cells(column, texts, pairs)
         same = module.plan_cells(list(column), list(texts), pairs)
         for field in ("images", "image_ids", "texts", "text_ids"):
@@ -119,8 +122,10 @@ def test_a_column_of_images_is_planned_as_a_list(
         assert plan.unreadable == same.unreadable
         assert isinstance(plan.image_ids, ContentIds) != bool(plan.unreadable)
 
-    compare(["a", "b", "c", "d", "e"])
-    compare(["a", "b", "c", "d", "missing"])
+    for files in (False, True):
+        compare(["a", "b", "c", "d", "e"], files=files)
+        compare(["a", "b", "d"], files=files)
+        compare(["a", "gone", "b", "c", "d", "missing"], files=files)
 
 
 def test_made_images_of_a_column() -> None:

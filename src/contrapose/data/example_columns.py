@@ -7,7 +7,7 @@ are computed at once. An `Example` is built only when somebody reads it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from contrapose.data.examples import Example, Match, TagValue
 from contrapose.data.images import ImageRef
+from contrapose.data.ref_columns import keys_of, take_refs
 from contrapose.data.text_columns import TextColumn, TextRows
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ class ExampleColumns(Sequence[Example]):
             return ("",) * len(self)
         return tuple(["" if value is None else value for value in values])
 
-    def image_sets(self) -> tuple[list[tuple[ImageRef, ...]], Positions]:
-        """Distinct tuples of images in order of first appearance, and which an example has."""
+    def image_key_sets(self) -> tuple[list[tuple[str, ...]], Positions]:
+        """Distinct tuples of keys of images in order of first appearance; which an example has."""
         sizes = np.diff(self.image_starts)
         width = int(sizes.max(initial=0))
         codes = np.zeros(len(self), dtype=np.int64)
@@ -107,10 +108,13 @@ class ExampleColumns(Sequence[Example]):
             codes = number if width == 1 else codes * (len(self.refs) + 1) + number
             codes = number_by_appearance(codes)
         first = first_appearances(codes)
+        keys = keys_of(self.refs)
+        if width == 1:
+            return [(keys[i],) for i in self.images[first].tolist()], codes
         starts, ends = self.image_starts[first].tolist(), self.image_starts[first + 1].tolist()
         images = self.images.tolist()
         sets = [
-            tuple([self.refs[i] for i in images[start:end]])
+            tuple([keys[i] for i in images[start:end]])
             for start, end in zip(starts, ends, strict=True)
         ]
         return sets, codes
@@ -120,12 +124,13 @@ class ExampleColumns(Sequence[Example]):
         chosen = positions.tolist()
         images, image_starts = take_rows(self.image_starts, positions)
         texts, text_starts = take_rows(self.text_starts, positions)
-        refs, image_index = keep_used(self.refs, self.images[images])
+        image_index = number_by_appearance(self.images[images])
+        used = self.images[images][first_appearances(image_index)]
         matches, match_index = keep_used(self.matches, self.match_index[positions])
         tags = {name: [values[k] for k in chosen] for name, values in self.tags.items()}
         return ExampleColumns(
             ids=self.ids.take(positions),
-            refs=refs,
+            refs=take_refs(self.refs, used),
             images=image_index,
             image_starts=image_starts,
             texts=self.texts.take(texts),
@@ -134,39 +139,6 @@ class ExampleColumns(Sequence[Example]):
             match_index=match_index,
             tags={name: values for name, values in tags.items() if any(values)},
         )
-
-
-class RefColumn(Sequence[ImageRef]):
-    """Sequence of distinct images, none a video, of which each reference is built when it is read.
-
-    Attributes:
-        names: of the images.
-        build: builds the reference of an image from its name.
-    """
-
-    def __init__(self, names: TextColumn, build: Callable[[str], ImageRef]):
-        self.names, self.build = names, build
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, index: int) -> ImageRef: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[ImageRef]: ...
-
-    def __getitem__(self, index: int | slice) -> ImageRef | list[ImageRef]:
-        if isinstance(index, slice):
-            return list(map(self.build, self.names[index]))
-        return self.build(self.names[index])
-
-    def __iter__(self) -> Iterator[ImageRef]:
-        return map(self.build, self.names)
-
-    def take(self, positions: Positions) -> RefColumn:
-        """Select images in this order."""
-        return RefColumn(self.names.take(positions), self.build)
 
 
 class ExampleMap(Mapping[str, Example]):

@@ -7,12 +7,8 @@ this one goes on; they are those of `text_id`.
 from __future__ import annotations
 
 import hashlib
-import mmap
-import os
-import sys
-import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, overload
 
@@ -20,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import MULTIPLIER, find_distinct, hash_texts
+from contrapose.data.forked_rows import ForkedRows, count_workers
 
 Positions = NDArray[np.int64]
 
@@ -40,9 +37,6 @@ LONGEST_KEYED = 64
 
 TEXTS_FOR_WORKERS = 200_000
 """Texts from which other processes hash them."""
-
-MAX_WORKERS = 8
-"""Processes that hash texts at the most."""
 
 
 class ContentIds(Sequence[str]):
@@ -88,6 +82,11 @@ class ContentIds(Sequence[str]):
     def _read(words: IdWords) -> list[str]:
         digits = words.tobytes().hex()
         return [digits[k : k + 2 * ID_BYTES] for k in range(0, len(digits), 2 * ID_BYTES)]
+
+    @classmethod
+    def of(cls, ids: Sequence[str]) -> ContentIds:
+        """Hold ids that are texts."""
+        return ids if isinstance(ids, ContentIds) else cls(_to_words(bytes.fromhex("".join(ids))))
 
     def take(self, positions: Positions) -> ContentIds:
         """Select ids in this order."""
@@ -316,60 +315,12 @@ class TextRows(Sequence[tuple[str, ...]]):
 
 
 def start_hashes(texts: TextColumn) -> ContentIds:
-    """Compute the content ids of texts; many in processes of their own, which need no waiting.
-
-    A process that ends without its share leaves it to this one.
-    """
-    workers = _count_workers(len(texts))
+    """Compute the content ids of texts; many in processes of their own, which need no waiting."""
+    workers = count_workers(len(texts), TEXTS_FOR_WORKERS)
     if not workers:
         return ContentIds(_to_words(_hash_span(texts, 0, len(texts))))
-    shared = mmap.mmap(-1, ID_BYTES * len(texts))
-    spans = list(pairwise(np.linspace(0, len(texts), workers + 1).astype(int).tolist()))
-    started = [(_fork_hashes(texts, shared, *span), span) for span in spans]
-
-    def wait() -> IdWords:
-        for pid, (start, stop) in started:
-            if not _wait_for(pid):
-                shared[ID_BYTES * start : ID_BYTES * stop] = _hash_span(texts, start, stop)
-        started.clear()
-        return _to_words(shared)
-
-    ids = ContentIds(wait, len(texts))
-    weakref.finalize(ids, lambda: [_wait_for(pid) for pid, _ in started])
-    return ids
-
-
-def _count_workers(count: int) -> int:
-    """Processes that hash so many texts; 0 where this one does it in less time."""
-    if count < TEXTS_FOR_WORKERS or sys.platform != "linux":
-        return 0
-    return min(len(os.sched_getaffinity(0)) - 1, MAX_WORKERS)
-
-
-def _fork_hashes(texts: TextColumn, shared: mmap.mmap, start: int, stop: int) -> int:
-    """Start a process that hashes a span into shared memory; it runs nothing else, and exits."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads: the child takes no lock
-        try:
-            pid = os.fork()
-        except OSError:
-            return 0
-    if pid:
-        return pid
-    status = 1
-    try:
-        shared[ID_BYTES * start : ID_BYTES * stop] = _hash_span(texts, start, stop)
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _wait_for(pid: int) -> bool:
-    """Wait for a process; whether it did its work."""
-    try:
-        return pid > 0 and os.waitpid(pid, 0)[1] == 0
-    except ChildProcessError:
-        return False
+    rows = ForkedRows(partial(_hash_span, texts), len(texts), ID_BYTES, workers)
+    return ContentIds(lambda: _to_words(rows.wait()), len(texts))
 
 
 def _hash_span(texts: TextColumn, start: int, stop: int) -> bytes:

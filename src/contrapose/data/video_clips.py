@@ -14,9 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from contrapose.data.example_columns import RefColumn, distinct_refs
+from contrapose.data.example_columns import distinct_refs
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
+from contrapose.data.ref_columns import RefColumn
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError
 

@@ -10,15 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from contrapose.data import ImageRef, content_id
 from contrapose.data.file_maps import map_files
+from contrapose.data.forked_rows import ForkedRows, count_workers
+from contrapose.data.ref_columns import FileColumn
 from contrapose.data.text_columns import ID_BYTES, ContentIds, IdWords
 from contrapose.engine.pair_index import PairIds
 from contrapose.engine.part_origins import DamagedVectorsError
@@ -35,6 +40,12 @@ QUICK_FILE = 1e-4
 
 IMAGE_FILES, CONTENT_IDS = "image files", "content ids"
 """Names of the table of content ids, in place of a model and a score."""
+
+FILES_FOR_WORKERS = 50_000
+"""Files from which other processes look at a share of them."""
+
+NO_KEY = bytes(ID_BYTES)
+"""In place of the key of a file that cannot be known."""
 
 SETTLED_SECONDS = 2.0
 """Seconds since the last change of a file whose times tell it from any later one; the times of some
@@ -60,7 +71,7 @@ class ContentIdReader:
     shard: tuple[int, int] = (1, 1)
     hashed: HashedFiles | None = None
 
-    def content_ids(self, refs: Sequence[ImageRef]) -> list[str | Skip]:
+    def content_ids(self, refs: Sequence[ImageRef]) -> Sequence[str | Skip]:
         """Content ids of files; a skip for one that cannot be read.
 
         Raises:
@@ -72,6 +83,10 @@ class ContentIdReader:
         if self.table is not None:
             positions, keys = _file_keys(refs)
             known, ids = _find_ids(self.table, keys)
+            if len(ids) == len(refs):
+                if self.hashed is not None and len(ids):
+                    self.hashed(refs, ids)
+                return ids
             self._note(refs, positions[known], ids, names)
         left = np.array([i for i, name in enumerate(names) if name is None], dtype=np.int64)
         rest = refs if len(left) == len(refs) else [refs[i] for i in left.tolist()]
@@ -128,39 +143,68 @@ def content_id_or_skip(ref: ImageRef) -> str | Skip:
 
 def _file_keys(refs: Sequence[ImageRef]) -> tuple[IntArray, IdWords]:
     """Positions of the files that can be known, and 128-bit keys of what is known of them."""
-    positions: list[int] = []
-    keys: list[bytes] = []
-    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
-    here = str(Path.cwd())
     if os.name == "nt":  # the time of a change of the inode is that of its creation there
-        refs = ()
-    for i, ref in enumerate(refs):
-        if ref.path is None or ref.cell is not None:
-            continue
-        try:
-            stat = ref.path.stat()
-        except (OSError, ValueError):
-            continue
-        if max(stat.st_mtime_ns, stat.st_ctime_ns) > settled:
-            continue
-        name = str(ref.path)
-        folder = "" if name.startswith(os.sep) else here
-        text = (
-            f"{folder}\0{name}\0{ref.crop}\0{ref.channels}\0{ref.square}\0"
-            f"{stat.st_ino}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}"
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 2), np.uint64)
+    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
+    hash_span = partial(_hash_files, refs, str(Path.cwd()), settled)
+    workers = count_workers(len(refs), FILES_FOR_WORKERS)
+    if workers:
+        digests: Any = ForkedRows(hash_span, len(refs), ID_BYTES, workers, helps=True).wait()
+    else:
+        digests = hash_span(0, len(refs))
+    words = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+    positions = np.flatnonzero(words.any(axis=1))
+    return positions, words[positions]
+
+
+def _hash_files(refs: Sequence[ImageRef], here: str, settled: int, start: int, stop: int) -> bytes:
+    """Keys of a span of files, end to end; zeros for one that cannot be known.
+
+    Args:
+        refs: the files.
+        here: the folder to which paths are relative.
+        settled: nanoseconds of the last change after which a file cannot be known.
+        start: first position.
+        stop: position after the last.
+    """
+    if isinstance(refs, FileColumn):
+        form = _form_name(ImageRef("", refs.root))
+        files: Iterable[tuple[str, str]] = zip(refs.paths(start, stop), repeat(form))
+    else:
+        files = (
+            ("", "")
+            if ref.path is None or ref.cell is not None
+            else (str(ref.path), _form_name(ref))
+            for ref in refs[start:stop]
         )
-        positions.append(i)
-        keys.append(hashlib.blake2b(os.fsencode(text), digest_size=ID_BYTES).digest())
-    words = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 2)
-    return np.array(positions, dtype=np.int64), words
+    return b"".join([_file_key(name, form, here, settled) for name, form in files])
 
 
-def _find_ids(table: AnswerTable, keys: IdWords) -> tuple[BoolArray, list[str]]:
+def _file_key(name: str, form: str, here: str, settled: int) -> bytes:
+    """Key of a file; zeros where it is not there, or was changed after `settled`."""
+    try:
+        stat = os.stat(name)  # noqa: PTH116 - to make a path takes longer than this
+    except (OSError, ValueError):
+        return NO_KEY
+    changed, inode_changed = stat.st_mtime_ns, stat.st_ctime_ns
+    if changed > settled or inode_changed > settled:
+        return NO_KEY
+    folder = "" if name.startswith(os.sep) else here
+    text = f"{folder}\0{name}\0{form}\0{stat.st_ino}\0{stat.st_size}\0{changed}\0{inode_changed}"
+    return hashlib.blake2b(os.fsencode(text), digest_size=ID_BYTES).digest()
+
+
+def _form_name(ref: ImageRef) -> str:
+    """What a reference makes of its file, as a part of the file's key."""
+    return f"{ref.crop}\0{ref.channels}\0{ref.square}"
+
+
+def _find_ids(table: AnswerTable, keys: IdWords) -> tuple[BoolArray, ContentIds]:
     """Which keys the table holds, and their content ids: four numbers of 32 bits each."""
     pairs = np.stack([np.zeros(len(keys), dtype=np.int64), np.arange(len(keys))], axis=1)
     while True:
         rows = table.find(("",), ContentIds(keys), pairs)
         with suppress(DamagedVectorsError):
             values: FloatArray = table.values(rows[rows >= 0], "vector")
-            ids = ContentIds(values.astype(np.uint32).view(np.uint64))[:] if len(values) else []
-            return rows >= 0, ids
+            words = values.astype(np.uint32).view(np.uint64).reshape(-1, 2)
+            return rows >= 0, ContentIds(words)

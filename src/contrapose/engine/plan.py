@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef, open_images, text_id
-from contrapose.data.example_columns import ExampleColumns, RefColumn
+from contrapose.data.example_columns import ExampleColumns, first_appearances
+from contrapose.data.ref_columns import FileColumn, RefColumn, take_refs
 from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.engine.content_ids import ContentIdReader, content_id_or_skip
 from contrapose.engine.pair_index import PairIds
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 IMAGES_PER_BLOCK, MOST_BLOCKS = 1 << 16, 256
 """Images of a column that are objects at a time, and the largest number of such blocks: each may
 read the table of content ids, which is not held whole when it is very large."""
+
+FILES_PER_BLOCK = 1 << 20
+"""Files of a column whose ids are texts at a time."""
 
 TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
 """Name of the table of token counts."""
@@ -96,46 +101,62 @@ def distinct_images(
     """
     reader = reader or ContentIdReader()
     if isinstance(refs, RefColumn):
-        columns = _distinct_columns(refs, reader)
-        if columns is not None:
-            return columns
-        refs = list(refs)
+        return _distinct_contents(refs, _read_ids(refs, reader))
     unique, unique_of = find_distinct(refs)
-    files = [i for i, ref in enumerate(unique) if ref.source is None]
-    of_file = dict(zip(files, reader.content_ids([unique[i] for i in files]), strict=True))
-    unreadable: dict[str, Skip] = {}
-    position: dict[str, int] = {}
-    kept: list[ImageRef] = []
-    content = np.zeros(len(unique), dtype=np.int64)
-    for i, ref in enumerate(unique):
-        name = of_file[i] if ref.source is None else content_id_or_skip(ref)
-        if isinstance(name, Skip):
-            skip, name = name, f"unreadable {ref.path or ref.source} {ref.cell}"
-            unreadable[name] = skip
-        if name not in position:
-            position[name] = len(kept)
-            kept.append(ref)
-        content[i] = position[name]
-    return DistinctImages(kept, list(position), content[unique_of], unreadable)
+    files = [ref for ref in unique if ref.source is None]
+    of_files = iter(reader.content_ids(files))
+    names = [next(of_files) if ref.source is None else content_id_or_skip(ref) for ref in unique]
+    images = _distinct_contents(unique, names)
+    return replace(images, index=images.index[unique_of])
 
 
-def _distinct_columns(refs: RefColumn, reader: ContentIdReader) -> DistinctImages | None:
-    """Distinct images of a column, without an object for each; None where some are unreadable."""
-    blocks = []
-    size = max(IMAGES_PER_BLOCK, -(-len(refs) // MOST_BLOCKS))
+def _read_ids(refs: RefColumn, reader: ContentIdReader) -> Sequence[str | Skip]:
+    """Content ids of a column of images, of which few are objects at a time."""
+    most = FILES_PER_BLOCK if isinstance(refs, FileColumn) else IMAGES_PER_BLOCK
+    size = max(most, -(-len(refs) // MOST_BLOCKS))
+    blocks: list[Sequence[str | Skip]] = []
     for start in range(0, len(refs), size):
-        some = refs[start : start + size]
-        made = any(ref.source is not None for ref in some)
-        names = list(map(content_id_or_skip, some)) if made else reader.content_ids(some)
-        digests = [name for name in names if isinstance(name, str)]
-        if len(digests) < len(names):
-            return None
-        blocks.append(bytes.fromhex("".join(digests)))
-    ids = ContentIds(np.frombuffer(b"".join(blocks), np.uint64).reshape(-1, 2))
-    first, index = ids.find_distinct()
-    if first is None:
-        return DistinctImages(refs, ids, index, {})
-    return DistinctImages(refs.take(first), ids.take(first), index, {})
+        names: Sequence[str | Skip]
+        if isinstance(refs, FileColumn):
+            names = reader.content_ids(refs.span(start, start + size))
+        else:
+            some = refs[start : start + size]
+            made = any(ref.source is not None for ref in some)
+            names = list(map(content_id_or_skip, some)) if made else reader.content_ids(some)
+        blocks.append(_as_column(names))
+    words = [block.words for block in blocks if isinstance(block, ContentIds)]
+    if len(words) == len(blocks):
+        return ContentIds(np.concatenate(words))
+    return list(chain.from_iterable(blocks))
+
+
+def _as_column(names: Sequence[str | Skip]) -> Sequence[str | Skip]:
+    """Content ids as a column; as they are where one is a skip."""
+    if isinstance(names, ContentIds):
+        return names
+    ids = [name for name in names if isinstance(name, str)]
+    return ContentIds.of(ids) if len(ids) == len(names) else names
+
+
+def _distinct_contents(refs: Sequence[ImageRef], names: Sequence[str | Skip]) -> DistinctImages:
+    """Distinct images by the content ids of all."""
+    if isinstance(names, ContentIds):
+        first, index = names.find_distinct()
+        if first is None:
+            return DistinctImages(refs, names, index, {})
+        return DistinctImages(take_refs(refs, first), names.take(first), index, {})
+    unreadable: dict[str, Skip] = {}
+    ids: list[str] = []
+    for i, name in enumerate(names):
+        if isinstance(name, Skip):
+            ref = refs[i]
+            ids.append(f"unreadable {ref.path or ref.source} {ref.cell}")
+            unreadable[ids[-1]] = name
+        else:
+            ids.append(name)
+    distinct, of_distinct = find_distinct(ids)
+    index = of_distinct.astype(np.int64)
+    return DistinctImages(take_refs(refs, first_appearances(index)), distinct, index, unreadable)
 
 
 def compute_text_ids(texts: Sequence[str]) -> Sequence[str]:

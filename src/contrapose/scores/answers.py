@@ -217,8 +217,7 @@ def build_frame(examples: Iterable[Example]) -> Frame:
 def _frame_of_columns(examples: ExampleColumns) -> Frame:
     match, present = _stack_matches(examples.matches)
     kind = examples.match_index
-    distinct, index = examples.image_sets()
-    keys = [tuple([image.key for image in images]) for images in distinct]
+    keys, index = examples.image_key_sets()
     return Frame(
         ids=_unique_column(examples.ids),
         match=match[kind],

@@ -95,7 +95,7 @@ def read_carefully(path: Path) -> tuple[list[Example], list[str]]:
 
 
 def columns_of(path: Path) -> ExampleColumns | None:
-    return read_columns(path, PlainReader(path.parent).image)
+    return read_columns(path, PlainReader(path.parent))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])

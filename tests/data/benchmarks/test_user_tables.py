@@ -17,7 +17,8 @@ from contrapose.data import Example
 from contrapose.data.benchmarks import user_file, user_tables
 from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_tables import read_table_columns
-from contrapose.data.example_columns import ExampleColumns, RefColumn, tag_names
+from contrapose.data.example_columns import ExampleColumns, tag_names
+from contrapose.data.ref_columns import FileColumn, RefColumn
 from contrapose.data.video_clips import has_videos
 from contrapose.errors import ContraposeError
 from contrapose.files import MalformedError, ProblemList
@@ -102,7 +103,7 @@ def read_carefully(path: Path) -> tuple[list[Example], list[str]]:
 
 def read_by_arrow(path: Path) -> ExampleColumns | None:
     try:
-        return read_table_columns(path, PlainReader(path.parent).image)
+        return read_table_columns(path, PlainReader(path.parent))
     except (IrregularError, MalformedError, ContraposeError, ValueError, TypeError, LookupError):
         return None
 
@@ -275,14 +276,19 @@ def test_forms_in_any_mixture(
 
 def test_very_many_images_are_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, "pairs")
-    listed = read_by_arrow(path)
+    plain = path.read_text(encoding="utf-8")
     monkeypatch.setattr(user_tables, "MANY_IMAGES", 1)
-    columns = read_by_arrow(path)
-    assert listed is not None
-    assert columns is not None
-    assert isinstance(columns.refs, RefColumn)
-    assert list(columns) == list(listed)
-    assert columns.refs[:] == list(listed.refs)
-    assert not has_videos(columns)
-    path.write_text(path.read_text(encoding="utf-8").replace("a.png", "a.mp4"), encoding="utf-8")
+    kinds: list[type] = []
+    for name, most in (("a.png", 9), ("./a.png", 9), ("./a.png", 1), ("a.mp4", 9)):
+        path.write_text(plain.replace("a.png", name), encoding="utf-8")
+        monkeypatch.setattr(user_tables, "MOST_OBJECTS", most)
+        columns = read_by_arrow(path)
+        assert columns is not None
+        examples, _ = read_carefully(path)
+        assert list(columns) == examples
+        assert columns.refs[:] == list(dict.fromkeys(ref for e in examples for ref in e.images))
+        assert has_videos(columns) == (name == "a.mp4")
+        kinds.append(type(columns.refs))
+    assert kinds == [FileColumn, list, RefColumn, list]
+    monkeypatch.setattr(user_tables, "MOST_OBJECTS", 1)
     assert read_by_arrow(path) is None

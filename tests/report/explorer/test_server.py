@@ -63,10 +63,22 @@ def test_page_and_images(server: ExplorerServer) -> None:
     assert b"explorer-data" in page
     assert HOSTILE.encode() not in page
     assert "script-src 'sha256-" in headers["Content-Security-Policy"]
-    status, image, headers = get(server, "/thumbnail/0")
+    _, values, _ = get(server, "/api/examples?most=1")
+    number = values["rows"][0]["images"][0]
+    status, image, headers = get(server, f"/thumbnail/{number}")
     assert (status, headers["Content-Type"], image[:2]) == (200, "image/jpeg", b"\xff\xd8")
-    assert get(server, "/image/0")[0] == 200
+    assert get(server, f"/image/{number}")[0] == 200
     assert get(server, "/image/9999")[0] == 404
+
+
+def test_a_page_of_another_server_is_told_so(server: ExplorerServer) -> None:
+    edition = server._server.routes.edition  # type: ignore[attr-defined]
+    assert f'"edition": "{edition}"'.encode() in get(server, "/")[1]
+    for address in ("/api/examples?most=1", "/thumbnail/0?", "/image/0?"):
+        assert get(server, f"{address}&v={edition}")[0] == 200
+        status, values, _ = get(server, f"{address}&v=0123")
+        assert status == 409
+        assert "load the page again" in values["error"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from contrapose.data.benchmarks.user_fields import LABELS
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_tables import (
     match_rights,
     number_matrices,
@@ -36,7 +37,7 @@ from contrapose.data.example_columns import (
 from contrapose.data.examples import Match, TagValue
 from contrapose.data.images import ImageRef
 from contrapose.data.text_columns import TextColumn
-from contrapose.data.video_clips import VideoRef
+from contrapose.data.video_clips import has_video_images
 from contrapose.errors import ContraposeError
 from contrapose.files import (
     MalformedError,
@@ -59,16 +60,16 @@ NOT_PLAIN = ("\\", "\t", "\r", '" ')
 TWO_OBJECTS = re.compile(r"}\s*,\s*{")
 
 
-def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns | None:
+def read_columns(path: Path, images: PlainReader) -> ExampleColumns | None:
     """Read a file of examples by columns; None where the careful reader is needed.
 
     Args:
         path: a JSONL, CSV, TSV or Parquet file.
-        image: gives the reference of an image's name, or raises a `MalformedError`.
+        images: reads names of images.
     """
     for read in (read_table_columns, _read_columns):
         try:
-            return read(path, image)
+            return read(path, images)
         except (IrregularError, MalformedError, ContraposeError):
             pass
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError, OSError):
@@ -78,12 +79,12 @@ def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns
     return None
 
 
-def _read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns:
+def _read_columns(path: Path, images: PlainReader) -> ExampleColumns:
     columns, count = _read_fields(path)
     require(_is_absent(columns.get("video")))
-    built = _build(_split_negatives(columns, count), image)
+    built = _build(_split_negatives(columns, count), images.build_image)
     spans = any(not _is_absent(columns.get(name)) for name in SPAN_FIELDS)
-    require(not spans or not any(isinstance(ref, VideoRef) for ref in built.refs))
+    require(not spans or not has_video_images(built.refs))
     return built
 
 

@@ -99,7 +99,7 @@ def _read_examples(
     from contrapose.data.benchmarks.user_pairs import split_negatives
 
     stored = _find_image_columns(path)
-    columns = None if stored[0] else read_columns(path, PlainReader(root).build_image)
+    columns = None if stored[0] else read_columns(path, PlainReader(root))
     if columns is not None:
         return columns
     records = (

@@ -6,7 +6,7 @@ Any other file raises an `IrregularError`, and `user_columns` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,21 @@ from contrapose.data.benchmarks.user_forms import (
     split_negatives,
     with_ids,
 )
+from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_videos import SPAN_FIELDS
 from contrapose.data.example_columns import (
     ExampleColumns,
     Positions,
-    RefColumn,
     first_appearances,
     number_by_appearance,
     row_starts,
 )
 from contrapose.data.examples import Match, TagValue, single_match
 from contrapose.data.images import ImageRef
+from contrapose.data.ref_columns import FileColumn, RefColumn, are_plain_names
 from contrapose.data.text_columns import TextColumn
-from contrapose.data.video_clips import VideoRef
+from contrapose.data.video import VIDEO_SUFFIXES
+from contrapose.data.video_clips import VideoRef, has_video_images
 from contrapose.files.regular_tables import (
     IrregularError,
     Table,
@@ -46,18 +48,19 @@ from contrapose.files.regular_tables import (
 MAX_CELLS = 62
 """Cells of a match matrix up to which it is a number of 64 bits."""
 
-MANY_IMAGES = 1 << 20
-"""Images up to which each is an object; it takes half a kilobyte."""
+MANY_IMAGES, MOST_OBJECTS = 1 << 13, 1 << 20
+"""Images up to which each is an object, where all names are plain, and otherwise; an object takes
+half a kilobyte, and some microseconds."""
 
 BoolCells = NDArray[np.bool_]
 
 
-def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns:
+def read_table_columns(path: Path, images: PlainReader) -> ExampleColumns:
     """Read a file of regular records.
 
     Args:
         path: a JSONL, CSV, TSV or Parquet file.
-        image: gives the reference of an image's name, or raises a `MalformedError`.
+        images: reads names of images.
 
     Raises:
         IrregularError: something is irregular.
@@ -67,12 +70,12 @@ def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleC
     import pyarrow as pa
 
     try:
-        return _build(read_regular_table(path), image)
+        return _build(read_regular_table(path), images)
     except pa.ArrowException:
         raise IrregularError from None
 
 
-def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
+def _build(table: Table, reader: PlainReader) -> ExampleColumns:
     table = with_ids(table)
     given = {name for name, array in table.items() if array.null_count < len(array)}
     require("video" not in given)
@@ -81,9 +84,9 @@ def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
     forms = [_read_form(rows, fields) for rows, fields in part_forms(table)]
     form = forms[0] if len(forms) == 1 else join_forms(forms)
     images = form.images.to_arrow().dictionary_encode()
-    refs = _read_refs(TextColumn.from_arrow(images.dictionary), image)
+    refs = _read_refs(TextColumn.from_arrow(images.dictionary), reader)
     spans = not given.isdisjoint(SPAN_FIELDS)
-    require(not spans or not any(isinstance(ref, VideoRef) for ref in refs))
+    require(not spans or not has_video_images(refs))
     ids = TextColumn.from_arrow(table["id"])
     _require_words(ids)
     return ExampleColumns(
@@ -109,13 +112,15 @@ def _read_form(rows: Positions, table: Table) -> Form:
     return Form(rows, names, image_starts, texts, text_starts, matches, index)
 
 
-def _read_refs(names: TextColumn, image: Callable[[str], ImageRef]) -> Sequence[ImageRef]:
+def _read_refs(names: TextColumn, reader: PlainReader) -> Sequence[ImageRef]:
     """References of images; very many are built only when they are read."""
-    if len(names) <= MANY_IMAGES:
-        return [image(name) for name in names]
+    if len(names) > MANY_IMAGES and are_plain_names(names, VIDEO_SUFFIXES):
+        return FileColumn(names, reader.root)
+    if len(names) <= MOST_OBJECTS:
+        return [reader.build_image(name) for name in names]
     for name in names:  # raises a `MalformedError` where a name is refused
-        require(not isinstance(image(name), VideoRef))
-    return RefColumn(names, image)
+        require(not isinstance(reader.build_image(name), VideoRef))
+    return RefColumn(names, reader.build_image)
 
 
 def _require_words(texts: TextColumn) -> None:

@@ -116,10 +116,12 @@ def build_explorer(
     return ExplorerData(values, files)
 
 
-def server_values(table: ExampleTable, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """JSON values of a page whose rows come from the local server."""
-    about = describe_rows(table, len(table))
-    return {"server": True, "about": about, "start": dict(start or {}), **table.describe()}
+def server_values(
+    table: ExampleTable, edition: str, start: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """JSON values of a page whose rows come from the local server of this edition."""
+    values = {"server": True, "edition": edition, "about": describe_rows(table, len(table))}
+    return {**values, "start": dict(start or {}), **table.describe()}
 
 
 def describe_rows(table: ExampleTable, held: int) -> str:
@@ -186,7 +188,7 @@ def _make_thumbnails(
             files[address] = content
         else:
             inside += len(address)
-        numbers[table.images[ref]] = len(addresses)
+        numbers[table.images.number(ref)] = len(addresses)
         addresses.append(address)
     return numbers, addresses, files
 

@@ -5,6 +5,9 @@
     GET /thumbnail/NUMBER      JPEG copy of an image; /image/NUMBER is a larger one
     GET /explanation/NAME      an explanation that lies in a run folder
 
+Examples and images have the word v, the edition: a browser keeps images, and a page may stay open
+while another server is started at the same port. A page of another edition is told so.
+
 Nothing else is answered; `files/local_server.py` checks who asks. No path of a request is opened:
 images go by their numbers, and explanations by names of hexadecimal digits.
 """
@@ -12,7 +15,8 @@ images go by their numbers, and explanations by names of hexadecimal digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -103,7 +107,7 @@ class ExplorerRoutes:
         names = [Path(folder).name for folder in folders]
         self.records = distinguish_runs(records, names)
         self.table = ExampleTable(self.records, folders)
-        self._refs = list(self.table.images)
+        self.edition = secrets.token_hex(6)
         find_rows(self.table, ExampleQuery(text="-"))  # sorts, and prepares the search of texts
         self.find_rows = lru_cache(CACHED_QUERIES)(self._find_rows)
 
@@ -111,7 +115,7 @@ class ExplorerRoutes:
     def page(self) -> bytes:
         """The page, rendered when it is first asked for."""
         start = {"b": 1} if len(self.table.runs) == 2 and self._are_pair() else {}
-        explorer = ExplorerData(server_values(self.table, start))
+        explorer = ExplorerData(server_values(self.table, self.edition, start))
         scored = [run.scored for run in self.table.runs]
         return render_records(self.records, explorer, scored=scored).encode()
 
@@ -137,6 +141,7 @@ class ExplorerRoutes:
         if address.path == "/favicon.ico":
             return HttpAnswer(b"", "image/x-icon", KEEP)
         if image := IMAGE_ADDRESS.fullmatch(address.path):
+            self._require_edition(read_query(address.query))
             side = THUMBNAIL_SIDE if image[1] == "thumbnail" else IMAGE_SIDE
             return HttpAnswer(self.render_image(int(image[2]), side), "image/jpeg", KEEP)
         if explanation := EXPLANATION_ADDRESS.fullmatch(address.path):
@@ -151,6 +156,7 @@ class ExplorerRoutes:
         Raises:
             RequestError: a word has no meaning.
         """
+        self._require_edition(words)
         offset, most = read_number(words, "offset"), read_number(words, "most", 24)
         try:
             query = ExampleQuery.parse(words, self.table)
@@ -167,6 +173,11 @@ class ExplorerRoutes:
             ]
         return {"count": len(answer.rows), "counts": answer.counts, "rows": rows}
 
+    def _require_edition(self, words: Mapping[str, str]) -> None:
+        """Refuse what a page of another server asks; who names no edition means this one."""
+        if words.get("v", self.edition) != self.edition:
+            raise RequestError(409, "Another view was started here: load the page again.")
+
     def _find_rows(self, query: ExampleQuery) -> QueryAnswer:
         return find_rows(self.table, query)
 
@@ -176,9 +187,9 @@ class ExplorerRoutes:
         Raises:
             RequestError: there is no such image, or it cannot be opened.
         """
-        if number >= len(self._refs):
+        if number >= len(self.table.images.refs):
             raise RequestError(404, "there is no such image.")
-        (image,) = open_readable([self._refs[number]])
+        (image,) = open_readable([self.table.images.refs[number]])
         if image is None:
             raise RequestError(404, "the image cannot be opened.")
         return thumbnail_bytes(image, side)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
+from threading import Lock
 from typing import Any, overload
 
 import numpy as np
@@ -28,6 +29,27 @@ MAX_IMAGES = 12
 """Images of an example that are shown."""
 
 
+class ImageNumbers:
+    """Numbers of images, given in the order in which images are asked for; safe in threads.
+
+    Attributes:
+        refs: the images that have a number.
+    """
+
+    def __init__(self) -> None:
+        self.refs: list[ImageRef] = []
+        self._numbers: dict[ImageRef, int] = {}
+        self._lock = Lock()
+
+    def number(self, ref: ImageRef) -> int:
+        """Number of an image."""
+        with self._lock:
+            number = self._numbers.setdefault(ref, len(self.refs))
+            if number == len(self.refs):
+                self.refs.append(ref)
+        return number
+
+
 class ExampleTable:
     """Table of N examples and the runs that scored them.
 
@@ -38,6 +60,7 @@ class ExampleTable:
         parts: rows of each part, in order of first appearance.
         tags: rows of each value of each tag; tags of too many values are left out.
         orders: rows in the orders that were asked for, kept by the queries.
+        images: numbers of the images of the rows that were asked for.
     """
 
     def __init__(self, records: Sequence[RunRecord], folders: Sequence[str] = ()):
@@ -50,6 +73,7 @@ class ExampleTable:
         self._records = records
         self._last_case: tuple[int, Example | None] = -1, None
         self.orders: dict[tuple[str, int, int], IntArray] = {}
+        self.images = ImageNumbers()
         self._case_maps = find_cases(records)
         self._columns = _find_columns(records, self._case_maps)
         if self._columns is not None:
@@ -215,20 +239,6 @@ class ExampleTable:
             for (_, unit), captions in zip(self.keys, self.captions, strict=True)
         ]
 
-    @cached_property
-    def images(self) -> dict[ImageRef, int]:
-        """Number of every distinct image, in the order of rows."""
-        numbers: dict[ImageRef, int] = {}
-        cases = self._case_maps[0] if len(self.runs) == 1 and (self._case_of == 0).all() else None
-        if isinstance(cases, ExampleMap) and self.runs[0].rule is None:
-            columns = cases.columns
-            if np.diff(columns.image_starts).max() <= MAX_IMAGES and len(self) == len(columns):
-                return dict(zip(columns.refs, range(len(columns.refs)), strict=True))
-        for row in range(len(self)):
-            for ref in self.row_images(row):
-                numbers.setdefault(ref, len(numbers))
-        return numbers
-
     def image_positions(self, row: int) -> list[int]:
         """Positions of the images of a row that are shown; by the first run with a rule."""
         for run in self.runs:
@@ -282,7 +292,7 @@ class ExampleTable:
                 if tag != "part" and (some := self._tag_values(row, tag))
             },
             "captions": list(self.captions[row]),
-            "images": [self.images[ref] for ref in refs],
+            "images": [self.images.number(ref) for ref in refs],
             "files": [_image_file(ref) for ref in refs],
             "labels": [_image_label(ref) for ref in refs],
             "match": match,

@@ -58,7 +58,7 @@ const fileSource = {
 // Rows of the local server.
 const serverSource = {
   async ask(query, offset, most, signal) {
-    const words = new URLSearchParams({ ...query, offset, most });
+    const words = new URLSearchParams({ ...query, offset, most, v: data.edition });
     const answer = await fetch("/api/examples?" + words, { signal }).catch((error) => {
       throw error.name === "AbortError" ? error
         : new Error("The server does not answer; is contrapose view still running?");
@@ -67,7 +67,7 @@ const serverSource = {
     if (!answer.ok) throw new Error(values.error);
     return values;
   },
-  image: (at, large) => (large ? "/image/" : "/thumbnail/") + at,
+  image: (at, large) => `/${large ? "image" : "thumbnail"}/${at}?v=${data.edition}`,
   explanation: (row, run) => (row.explained || []).includes(run.key)
     ? `/explanation/${row.key}-${run.key}` : "",
 };
