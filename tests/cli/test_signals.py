@@ -230,3 +230,26 @@ print(came)
     assert ended.stdout.strip() == "[]", ended
     assert "ValueError: first" in ended.stderr
     assert "KeyboardInterrupt: second" in ended.stderr
+
+
+def test_a_signal_while_handlers_are_restored_leaves_no_alarm() -> None:
+    program = """
+import signal, time
+from contextlib import suppress
+from contrapose.cli import signals
+original = signal.signal
+def restore(number, handler):
+    before = original(number, handler)
+    if number == signal.SIGALRM and handler == signal.SIG_DFL:
+        signal.raise_signal(signal.SIGINT)
+    return before
+with suppress(KeyboardInterrupt):
+    with signals.interrupting_signals():
+        signal.signal = restore
+time.sleep(3 * signals.WATCH_SECONDS)
+print("ends well")
+"""
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.strip() == "ends well", ended

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,6 +69,44 @@ def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
 def test_irregular_lines(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(IrregularError):
         read(tmp_path, "lines.jsonl", content)
+
+
+KINDS = ['"x"', "1", "1.5", "true", "null", "[]", '["x"]', "[1]", '[{"b": 1}]', '[["x"]]', "{}",
+         '{"b": 1}', '{"b": "x"}', '{"b": []}', '{"b": null}', '{"b": {}}',
+         '{"b": ["x"]}']  # fmt: skip
+"""Values whose types differ, as of a field of which the first block of a file tells too little."""
+
+
+def test_values_of_another_type_in_a_later_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regular_tables, "BLOCK_BYTES", 300)
+    for first, last in permutations(KINDS, 2):
+        for wrapped in ('{"t": %s}', '{"t": {"w": %s}}'):
+            lines = [(wrapped % value + "\n") * 20 for value in (first, last)]
+            try:
+                (column,) = read(tmp_path, "lines.jsonl", "".join(lines).encode()).values()
+            except IrregularError:
+                continue
+            assert [_strip(value) for value in column[::20]] == [
+                _strip(json.loads(wrapped % value)["t"]) for value in (first, last)
+            ]
+
+
+def _strip(value: Any) -> Any:
+    """Value without fields that are null: a regular table has none."""
+    if isinstance(value, dict):
+        values = {key: _strip(of) for key, of in value.items()}
+        return {key: of for key, of in values.items() if of is not None} or None
+    return [_strip(one) for one in value] if isinstance(value, list) else value
+
+
+def test_deeply_nested_lines_are_irregular(tmp_path: Path) -> None:
+    for begin, end in (("[", "]"), ('{"a": ', "}")):
+        for depth in (3_000, 100_000):
+            line = f'{{"a": {begin * depth}1{end * depth}}}\n'
+            with pytest.raises(IrregularError):
+                read(tmp_path, "lines.jsonl", b'{"a": 1}\n' + line.encode())
 
 
 def test_regular_lines(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with interrupting_signals() as signals:
             status = _run(arguments, signals)
     except KeyboardInterrupt:  # another one, at the very end
+        settle_signal()
         status = INTERRUPTED
     finally:
         gc.set_threshold(*thresholds)

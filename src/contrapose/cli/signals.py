@@ -66,10 +66,10 @@ def interrupting_signals() -> Iterator[list[int]]:
     try:
         yield came
     finally:
-        if alarm in before:
-            settle_signal()
         sys.unraisablehook = hook
-        for number, handler in before.items():
+        for number, handler in reversed(before.items()):  # the alarm last: it is usually deadly
+            if number == alarm:
+                settle_signal()
             signal.signal(number, handler)
 
 

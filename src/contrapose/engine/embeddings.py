@@ -84,12 +84,16 @@ def _with_embeddings(
 ) -> T:
     """Embed what is missing, and use the embeddings of images and captions.
 
-    Where a part turns out to be damaged, what it held is embedded again.
+    Where a part turns out to be damaged, what it held is planned and embedded again, though an
+    earlier request of the run has planned it.
     """
     while True:
         images, captions = _embed(context, refs, ids, texts)
         with suppress(DamagedVectorsError):
             return use(images, captions)
+        if context.requests is not None:
+            for embeddings in (images, captions):
+                context.requests.pop(embeddings.table.folder, None)
 
 
 def _embed(

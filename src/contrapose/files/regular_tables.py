@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, starmap
+from itertools import chain, pairwise, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,12 @@ PLAIN_KEY = re.compile(r"[\w .-]+")
 
 BLOCK_BYTES = 1 << 22
 """Bytes that Arrow parses at a time; a longer line is left to Python."""
+
+MAX_OPENINGS = 2_000
+"""Brackets that one line may open: Arrow crashes on values that are nested some thousand deep."""
+
+PARSER_THREADS = 8
+"""Threads that parse blocks at the most."""
 
 MARK_BYTES = 1 << 18
 """Bytes that are searched for marks at a time: what a processor's cache holds."""
@@ -105,15 +111,11 @@ def _read_jsonl(content: bytes) -> Table:
     `"key":`, and every one of null a `"key": null`. If there are as many others as values that are
     not null, none has a key twice; a text that holds a `":` makes them more.
     """
-    import pyarrow as pa
-    import pyarrow.json as pj
-
     if content.endswith(b"\n\n"):
         content = content.rstrip(b"\n")
     require(content[:1] == b"{" and content.endswith((b"}", b"}\n")))
-    options = pj.ReadOptions(block_size=BLOCK_BYTES)
     with ThreadPoolExecutor(1) as pool:  # Arrow parses without the interpreter's lock
-        parsed = pool.submit(pj.read_json, pa.BufferReader(content), read_options=options)
+        parsed = pool.submit(_parse_lines, content)
         strange = (*NOT_PLAIN, *SURROGATES) if b"\\" in content else NOT_PLAIN
         plain = not any(some in content for some in strange)
         marks = _count_marks(content)
@@ -133,6 +135,45 @@ def _read_jsonl(content: bytes) -> Table:
             require(PLAIN_KEY.fullmatch(name) and b"\\u" not in content)
             require(not re.search(rb'"%s": *-?[0-9]+ *[,}]' % re.escape(name.encode()), content))
     return columns
+
+
+def _parse_lines(content: bytes) -> Any:
+    """Parse JSON lines block by block, each by itself, and join what fits together.
+
+    Of one file with several blocks Arrow may crash, or read other values, where a field has another
+    type in a later one.
+    """
+    import pyarrow as pa
+    import pyarrow.json as pj
+
+    options = pj.ReadOptions(block_size=BLOCK_BYTES + 1, use_threads=False)
+    buffer = pa.py_buffer(content)
+
+    def parse(span: tuple[int, int]) -> Any:
+        begin, end = span
+        _require_shallow(content, begin, end)
+        return pj.read_json(pa.BufferReader(buffer.slice(begin, end - begin)), options)
+
+    ends = [0]
+    while ends[-1] < len(content):
+        end = len(content)
+        if end - ends[-1] > BLOCK_BYTES:
+            end = content.rfind(b"\n", ends[-1], ends[-1] + BLOCK_BYTES) + 1
+        require(end > ends[-1])
+        ends.append(end)
+    if len(ends) == 2:
+        return parse((0, len(content)))
+    with ThreadPoolExecutor(min(PARSER_THREADS, len(ends) - 1)) as pool:
+        return pa.concat_tables(pool.map(parse, pairwise(ends)), promote_options="permissive")
+
+
+def _require_shallow(content: bytes, begin: int, end: int) -> None:
+    """Require that no line of a block opens very many brackets; a short one cannot."""
+    letters = np.frombuffer(content, np.uint8)[begin:end]
+    breaks = np.concatenate([[-1], np.flatnonzero(letters == ord("\n")), [end - begin]])
+    for k in np.flatnonzero(np.diff(breaks) > 2 * MAX_OPENINGS).tolist():
+        line = begin + int(breaks[k]) + 1, begin + int(breaks[k + 1])
+        require(content.count(b"[", *line) + content.count(b"{", *line) <= MAX_OPENINGS)
 
 
 class _Marks(NamedTuple):
@@ -200,7 +241,7 @@ def _read_csv(content: bytes, delimiter: bytes) -> Table:
     require(b"\r" not in content and b"\0" not in content and b"\n\n" not in content)
     require(content[:1] not in (b"", b"\n", b"\xef"))
     head, _, rows = content.partition(b"\n")
-    require(rows and b'"' not in head)
+    require(rows and b'"' not in head and len(head) < MAX_CSV_CELL)
     _require_plain_quotes(content, delimiter)
     names = head.decode().split(delimiter.decode())
     require(len(set(names)) == len(names))

@@ -97,6 +97,7 @@ def _read_fields(path: Path) -> tuple[Columns, int]:
     require(not may_hold_surrogates(text))
     if suffix in (".jsonl", ".ndjson"):
         return _read_jsonl(text)
+    require(suffix in (".csv", ".tsv"))
     return _read_csv(text, "\t" if suffix == ".tsv" else ",")
 
 

@@ -76,13 +76,15 @@ def _read_kinds(table: Table, sizes: Positions) -> Table:
         table: the records.
         sizes: negatives of each.
     """
+    import pyarrow as pa
+
     kinds, tags = table.get("kinds"), table.get("tags")
     if kinds is None or not _has_field(kinds, "negatives"):
         return {}
     require("tag_subset" not in table)
     require(tags is None or not _has_field(tags, "subset"))
     named = kinds.field("negatives")
-    require(not kinds.null_count and not named.null_count and hasattr(named, "offsets"))
+    require(not kinds.null_count and not named.null_count and named.type == pa.list_(pa.string()))
     require((array_numbers(named.value_lengths()) == sizes).all())
     return {"tag_subset": named.flatten()}
 

@@ -45,7 +45,7 @@ from contrapose.files.regular_tables import (
     require,
 )
 
-MAX_CELLS = 62
+MAX_MATCH_CELLS = 62
 """Cells of a match matrix up to which it is a number of 64 bits."""
 
 MANY_IMAGES, MOST_OBJECTS = 1 << 13, 1 << 20
@@ -77,6 +77,7 @@ def read_table_columns(path: Path, images: PlainReader) -> ExampleColumns:
 
 def _build(table: Table, reader: PlainReader) -> ExampleColumns:
     table = with_ids(table)
+    _require_words(TextColumn.from_arrow(table["id"]))  # before negatives get numbers behind it
     given = {name for name, array in table.items() if array.null_count < len(array)}
     require("video" not in given)
     table = split_negatives(table)
@@ -87,10 +88,8 @@ def _build(table: Table, reader: PlainReader) -> ExampleColumns:
     refs = _read_refs(TextColumn.from_arrow(images.dictionary), reader)
     spans = not given.isdisjoint(SPAN_FIELDS)
     require(not spans or not has_video_images(refs))
-    ids = TextColumn.from_arrow(table["id"])
-    _require_words(ids)
     return ExampleColumns(
-        ids=ids,
+        ids=TextColumn.from_arrow(table["id"]),
         refs=refs,
         images=array_numbers(images.indices).astype(np.int64),
         image_starts=form.image_starts,
@@ -244,13 +243,13 @@ def number_matrices(cells: BoolCells, images: Positions, captions: Positions) ->
         captions: (k,) columns of each.
     """
     sizes = images * captions
-    require(sizes.max() <= MAX_CELLS)
+    require(sizes.max() <= MAX_MATCH_CELLS)
     starts = row_starts(sizes)
     within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
     numbers = np.add.reduceat(cells.astype(np.int64) << within, starts[:-1])
     require(((numbers > 0) | (sizes == 1)).all())
     _, number_codes = np.unique(numbers, return_inverse=True)
-    codes = (number_codes * (MAX_CELLS + 1) + images) * (MAX_CELLS + 1) + captions
+    codes = (number_codes * (MAX_MATCH_CELLS + 1) + images) * (MAX_MATCH_CELLS + 1) + captions
     return number_by_appearance(codes)
 
 
