@@ -22,7 +22,9 @@ from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import QuestionTemplate
 from contrapose.report import Table
 from contrapose.report.evaluation import evaluation_tables
+from contrapose.report.explorer.table import ExampleTable
 from contrapose.results import Evaluation, compare_runs, read_run, write_run
+from contrapose.results.runs import read_runs
 from tests.engine.models import Picky, Reading, Seeing
 from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patch, patches
 
@@ -255,7 +257,7 @@ def test_common_images_captions_and_class_names(monkeypatch: pytest.MonkeyPatch)
     fewer = Gallery(
         "gallery", tuple(grid.images[i] for i in keep),
         (*(grid.texts[i] for i in keep), "patch 3 again"),
-        (*((i, i) for i in range(11)), (3, 11)),
+        (*((i, i) for i in range(11)), (3, 11)), text_numbers=(*keep, 13),
     )  # fmt: skip
     classes = replace(grid, texts=(*grid.texts[:5], "a 13", *grid.texts[6:]), templates=("{}",))
     named = replace(
@@ -281,6 +283,25 @@ def test_common_images_captions_and_class_names(monkeypatch: pytest.MonkeyPatch)
             assert run.measured.ids == expected.measured.ids
             assert run.results.metrics == expected.results.metrics
             assert run.results.notes[-1].startswith(f"{words} are left out")
+
+
+def test_captions_of_a_gallery_keep_their_ids_beside_skipped_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = gallery()
+    texts = (*grid.texts[:5], "a 13", *grid.texts[6:])  # which Picky refuses
+    plug(monkeypatch, some=made("some", "retrieval", "N × M", replace(grid, texts=texts)))
+    runs = evaluate_models([Tower(), Picky()], request("some", scores=("itc",)))
+    whole, cut = (run.measured for run in runs)
+    assert set(whole.ids) - set(cut.ids) == {"text 5", f"image {grid.images[5].key}"}
+    write_run(runs, tmp_path / "run")
+    table = ExampleTable(read_runs(tmp_path / "run"))
+    rows = {row["id"]: row for row in map(table.row, range(len(table)))}
+    assert len(rows) == len(table) == 24
+    for number in range(12):
+        if number != 5:
+            assert rows[f"text {number}"]["captions"] == [texts[number]]
+    assert rows["text 5"]["runs"][1]["outcomes"][0] == "s"
 
 
 def test_common_database_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

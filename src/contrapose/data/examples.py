@@ -132,6 +132,8 @@ class Gallery:
         templates: prompt templates with one `{}` each, for class names; empty for captions.
         distractors: (image, text) positions of adversarial captions, which were made from the
             image's own and fit no image (RoCOCO).
+        text_numbers: of each text its position in the gallery that this one was cut from; empty
+            for a whole gallery.
     """
 
     id: str
@@ -140,6 +142,11 @@ class Gallery:
     pairs: tuple[tuple[int, int], ...]
     templates: tuple[str, ...] = ()
     distractors: tuple[tuple[int, int], ...] = ()
+    text_numbers: tuple[int, ...] = ()
+
+    def text_name(self, text: int) -> str:
+        """Name of a text as a query, which it keeps when others are left out."""
+        return f"text {self.text_numbers[text] if self.text_numbers else text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +282,7 @@ def query_examples(data: Gallery | EditSet | ComposedSet) -> dict[str, Example]:
             )
         for text, images in images_of.items():
             refs = tuple(data.images[image] for image in images)
-            examples.append(_query(f"text {text}", refs, (data.texts[text],)))
+            examples.append(_query(data.text_name(text), refs, (data.texts[text],)))
     elif isinstance(data, EditSet):
         for query in data.queries:
             words = f"{query.source} → {query.target}: {data.captions[query.target_caption]}"

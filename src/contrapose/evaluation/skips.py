@@ -85,13 +85,14 @@ def without_skipped(
     skipped = {f"image {gallery.images[i].key}": why for i, why in sorted(rows.items())}
     if not gallery.templates:
         adversarial = {j for _, j in gallery.distractors}  # candidates, and no queries
-        skipped |= {f"text {j}": why for j, why in sorted(columns.items()) if j not in adversarial}
+        texts = {j: why for j, why in sorted(columns.items()) if j not in adversarial}
+        skipped |= {gallery.text_name(j): why for j, why in texts.items()}
     kept = _cut_gallery(gallery, rows, columns)
     if not kept.pairs:
         raise NothingLeftError(gallery.id, skipped)
     images = [i for i in range(len(gallery.images)) if i not in rows]
-    texts = [j for j in range(len(gallery.texts)) if j not in columns]
-    part = np.ix_(images, texts)
+    kept_texts = [j for j in range(len(gallery.texts)) if j not in columns]
+    part = np.ix_(images, kept_texts)
     from_text = None if grid.from_text is None else grid.from_text[part]
     return kept, replace(grid, scores=grid.scores[part], from_text=from_text), skipped
 
@@ -136,6 +137,7 @@ def _cut_gallery(gallery: Gallery, rows: Container[int], columns: Container[int]
         texts=tuple(gallery.texts[j] for j in texts),
         pairs=pairs,
         distractors=distractors,
+        text_numbers=tuple(gallery.text_numbers[j] if gallery.text_numbers else j for j in texts),
     )
 
 
@@ -143,7 +145,7 @@ def skipped_candidates(data: Gallery | EditSet, grid: ScoreMatrix) -> tuple[str,
     """Skipped answers that are no queries: class names, and database images of edit queries."""
     if isinstance(data, EditSet):
         return tuple(f"image {data.images[i].key}" for i in sorted(grid.skipped_columns))
-    return tuple(f"text {j}" for j in sorted(grid.skipped_columns)) if data.templates else ()
+    return tuple(map(data.text_name, sorted(grid.skipped_columns))) if data.templates else ()
 
 
 def without_units(data: PartData, units: Collection[str]) -> PartData:
@@ -160,7 +162,7 @@ def without_units(data: PartData, units: Collection[str]) -> PartData:
         return replace(data, queries=tuple(q for q in data.queries if q.id not in units))
     images = {i for i, image in enumerate(data.images) if f"image {image.key}" in units}
     if isinstance(data, Gallery):
-        texts = {j for j in range(len(data.texts)) if f"text {j}" in units}
+        texts = {j for j in range(len(data.texts)) if data.text_name(j) in units}
         rows, columns = _add_orphans(data, dict.fromkeys(images, True), dict.fromkeys(texts, True))
         return _cut_gallery(data, rows, columns)
     kept = [i for i in range(len(data.images)) if i not in images]

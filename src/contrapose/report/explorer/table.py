@@ -85,7 +85,8 @@ class ExampleTable:
             name = record.results.benchmark
             units = (*record.measured.ids, *record.spec.get("skipped", {}))
             if not index:
-                index = dict(zip(zip(repeat(name), units), range(len(units)), strict=False))
+                names = dict.fromkeys(units)
+                index = dict(zip(zip(repeat(name), names), range(len(names)), strict=False))
             if len(index) == len(units) and not positions:
                 positions.append(np.arange(len(units)))
                 continue

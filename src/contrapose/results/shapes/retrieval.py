@@ -83,7 +83,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     image_of_text[pairs[:, 1]] = pairs[:, 0]
     keys = [image.key for image in gallery.images]
     clusters = metrics.clusters_of([(key,) for key in keys])
-    ids = (*(f"image {key}" for key in keys), *(f"text {i}" for i in range(texts)))
+    ids = (*(f"image {key}" for key in keys), *map(gallery.text_name, range(texts)))
     return ShapeMeasures(
         measures,
         {"mean_recall": DerivedMetric("average", tuple(measures))},
