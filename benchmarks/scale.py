@@ -42,7 +42,8 @@ STEPS = {
     "take vectors": stored_vectors.take_vectors,
     "cosines of vectors": stored_vectors.take_cosines,
 }
-DEFAULT_STEPS = ("plan, √p × √p", "plan, a caption each", "write", "look up")
+LOOK_UPS = ("look up a hundredth", "look up", "look up all")
+DEFAULT_STEPS = ("plan, √p × √p", "plan, a caption each", "write", *LOOK_UPS)
 
 
 def run_steps(sizes: list[int], memory: float, folder: Path | None, only: list[str] | None) -> None:
