@@ -59,6 +59,8 @@ def test_numbers_of_frames_at_a_variable_rate(tmp_path: Path, name: str) -> None
     seconds, duration, _ = VideoClip(path, 3, start=10, end=16, unit="frames").timing()
     assert duration == pytest.approx(times[16] - times[10], abs=0.002)
     assert 0 <= seconds[0] <= seconds[-1] < duration
+    part = VideoClip(path, 1, start=10.5, end=10.8, unit="frames").timing()
+    assert part[1] == pytest.approx(times[11] - times[10], abs=0.002)
     with pytest.raises(InputError, match="it has 24 frames"):
         VideoClip(path, start=24, unit="frames").frame_times()
 
@@ -71,12 +73,12 @@ def test_numbers_of_frames_of_an_edit_list(tmp_path: Path) -> None:
         VideoClip(path, start=12, unit="frames").frame_times()
 
 
-@pytest.mark.parametrize("sound", [0.0, 4.0])
+@pytest.mark.parametrize(("start", "sound"), [(10, 0.0), (10, 14.0), (0, 4.0)])
 @pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.flv", "libx264")])
-def test_frames_spread_over_a_video_that_begins_late(
-    tmp_path: Path, name: str, codec: str, sound: float
+def test_frames_spread_over_a_video_and_not_its_sound(
+    tmp_path: Path, name: str, codec: str, start: int, sound: float
 ) -> None:
-    times = [10 + i / 10 for i in range(20)]
+    times = [start + i / 10 for i in range(20)]
     path = encode_video(tmp_path / name, gray_frames(20), codec=codec, times=times, sound=sound)
     for count in (1, 8, 13, 32):
         expected = [int((i + 0.5) * 20 / count) for i in range(count)]

@@ -152,9 +152,9 @@ class VideoClip:
         if self.unit == "seconds":
             return self._bounds(info.duration)
         begins = _list_frame_times(self.path)
-        start, end = map(math.ceil, self._bounds(len(begins)))
-        ends = (*begins, max(info.duration, begins[-1]))
-        return ends[start], ends[end]
+        start, end = self._bounds(len(begins))
+        moments = (*begins, max(info.duration, begins[-1]))
+        return moments[int(start)], moments[math.ceil(end)]
 
     def _bounds(self, last: float) -> tuple[float, float]:
         """Beginning and end in the unit of the clip, of a video that ends at `last`."""
