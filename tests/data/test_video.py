@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 import wave
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from PIL import Image
 from contrapose.data.video import (
     find_frames,
     frame_time,
+    list_frame_times,
     probe_video,
     read_frames,
     uniform_times,
 )
 from contrapose.errors import InputError, MissingExtraError
-from tests.videos import encode_video, frame_number, gray_frames
+from tests.videos import decode_plainly, encode_video, frame_number, gray_frames
 
 COUNT = 28
 
@@ -29,7 +31,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_probe(video: Path) -> None:
     info = probe_video(video)
-    assert (info.fps, info.frames, info.width, info.height, info.rotation) == (10, COUNT, 64, 64, 0)
+    assert (info.fps, info.width, info.height) == (10, 64, 64)
     assert info.duration == pytest.approx(2.8, abs=0.01)
 
 
@@ -107,6 +109,9 @@ def test_files_that_are_no_video(tmp_path: Path, video: Path) -> None:
     playlist.write_text(f"#EXTM3U\n#EXTINF:2.8,\n{video}\n#EXT-X-ENDLIST\n")
     cut = tmp_path / "cut.mp4"
     cut.write_bytes(video.read_bytes()[:2000])
+    half, other = tmp_path / "half.mp4", tmp_path / "other.gif"
+    half.write_bytes(video.read_bytes()[: video.read_bytes().index(b"moov") + 150])
+    gray_frames(1)[0].save(other, save_all=True, append_images=gray_frames(3))
     for path, words in (
         (tmp_path / "none.mp4", "does not exist"),
         (tmp_path, "folder"),
@@ -114,6 +119,8 @@ def test_files_that_are_no_video(tmp_path: Path, video: Path) -> None:
         (text, "no video that can be read"),
         (playlist, "no video that can be read"),
         (cut, "no video that can be read"),
+        (half, "incomplete or damaged"),
+        (other, "no video that can be read .*its format is none of mov, mp4"),
     ):
         with pytest.raises(InputError, match=words):
             probe_video(path)
@@ -185,24 +192,51 @@ def test_uniform_times() -> None:
             uniform_times(1.0, **wrong)
 
 
-def test_rotation(tmp_path: Path) -> None:
-    wide = Image.new("RGB", (64, 32))
-    wide.paste((255, 255, 255), (0, 0, 32, 32))
-    path = encode_video(tmp_path / "turned.mp4", [wide] * 3)
-    content = path.read_bytes()
-    matrix = b"\x00\x01\x00\x00" + bytes(12) + b"\x00\x01\x00\x00" + bytes(12) + b"\x40\0\0\0"
-    track = content.index(b"tkhd")
-    at = content.index(matrix, track)
-    # a quarter turn clockwise, as a telephone that is held upright writes it
-    one, minus = b"\x00\x01\x00\x00", b"\xff\xff\x00\x00"
-    turned = bytes(4) + one + bytes(4) + minus + bytes(16) + b"\x40\0\0\0"
-    assert len(turned) == len(matrix)
-    path.write_bytes(content[:at] + turned + content[at + len(matrix) :])
+@pytest.mark.parametrize(
+    ("a", "b", "c", "d"),
+    [
+        *((1, 0, 0, 1), (-1, 0, 0, -1), (-1, 0, 0, 1), (1, 0, 0, -1)),
+        *((0, 1, -1, 0), (0, -1, 1, 0), (0, 1, 1, 0), (0, -1, -1, 0)),
+    ],
+)
+def test_display_matrix(tmp_path: Path, a: int, b: int, c: int, d: int) -> None:
+    """All turns and mirrorings; (0, 1, -1, 0) is that of a telephone that is held upright."""
+    grays = np.array([[20, 90], [160, 230]])
+    image = Image.fromarray(np.kron(grays, np.ones((16, 32))).astype(np.uint8)).convert("RGB")
+    path = encode_video(tmp_path / "turned.mp4", [image] * 3)
+    content = bytearray(path.read_bytes())
+    matrix = [value << 16 for value in (a, b, 0, c, d, 0, 0, 0)]
+    struct.pack_into(">8i", content, content.index(b"tkhd") + 44, *matrix)
+    path.write_bytes(content)
+
+    expected = np.zeros((2, 2))
+    for row, column in np.ndindex(2, 2):
+        x, y = 2 * column - 1, 2 * row - 1  # from the center, y downwards
+        expected[(b * x + d * y + 1) // 2, (a * x + c * y + 1) // 2] = grays[row, column]
+    shown = np.asarray(read_frames(path, [0.1])[0].convert("L"), dtype=float)
+    assert shown.shape == ((32, 64) if a else (64, 32))
+    rows, columns = shown.shape[0] // 2, shown.shape[1] // 2
+    means = shown.reshape(2, rows, 2, columns).mean(axis=(1, 3))
+    assert means == pytest.approx(expected, abs=8)
     info = probe_video(path)
-    assert (info.width, info.height) == (32, 64)
-    image = read_frames(path, [0.1])[0].convert("L")
-    assert image.size == (32, 64)
-    top, bottom = image.getpixel((16, 5)), image.getpixel((16, 58))
-    assert isinstance(top, int)
-    assert isinstance(bottom, int)
-    assert top > 200 > 50 > bottom
+    assert (info.height, info.width) == shown.shape
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4", "mjpeg"])
+@pytest.mark.parametrize("opened", ["0", "1"])
+def test_order_of_frames_in_avi(tmp_path: Path, codec: str, opened: str) -> None:
+    """AVI has no presentation timestamps: frames come at the constant rate, in order."""
+    options = {"x264-params": f"open-gop={opened}:bframes=3:b-pyramid=normal"}
+    path = encode_video(
+        tmp_path / "a.avi",
+        gray_frames(COUNT),
+        codec=codec,
+        options=options if codec == "libx264" else {"bf": "2"} if codec == "mpeg4" else None,
+        pixels="yuvj420p" if codec == "mjpeg" else "yuv420p",
+    )
+    decoded = [number for _, number in decode_plainly(path)]
+    assert len(decoded) == COUNT
+    order = np.random.default_rng(0).permutation(COUNT).tolist()
+    images = read_frames(path, [i / 10 for i in order])
+    assert [frame_number(image) for image in images] == [decoded[i] for i in order]
+    assert list_frame_times(path) == pytest.approx(np.arange(COUNT) / 10)

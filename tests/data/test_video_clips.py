@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import contrapose as cp
@@ -13,7 +15,14 @@ from contrapose.data.check import check_data
 from contrapose.data.video_clips import VideoClip, VideoRef, has_videos, parse_frames, set_frames
 from contrapose.errors import InputError
 from contrapose.files import MalformedError
-from tests.videos import SIZE, encode_video, frame_number, gray_frames
+from tests.videos import (
+    SIZE,
+    cut_edit_list,
+    decode_plainly,
+    encode_video,
+    frame_number,
+    gray_frames,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +46,45 @@ def test_frames_are_the_middles_of_equal_parts(video: Path) -> None:
     assert {ref.key for ref in refs} == {"v"}
 
 
+@pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.ts"])
+def test_numbers_of_frames_at_a_variable_rate(tmp_path: Path, name: str) -> None:
+    steps = np.random.default_rng(1).choice([0.02, 0.04, 0.1, 0.007, 0.3], 24)
+    times = [3 + float(time) for time in np.cumsum(steps)]
+    path = encode_video(tmp_path / name, gray_frames(24), times=times)
+    assert [number for _, number in decode_plainly(path)] == list(range(24))
+    whole = VideoClip(path, 24, unit="frames")
+    assert numbers(whole) == list(range(24))
+    assert numbers(VideoClip(path, 3, start=10, end=16, unit="frames")) == [11, 13, 15]
+    assert numbers(VideoClip(path, 2, start=22, end=99, unit="frames")) == [22, 23]
+    seconds, duration, _ = VideoClip(path, 3, start=10, end=16, unit="frames").timing()
+    assert duration == pytest.approx(times[16] - times[10], abs=0.002)
+    assert 0 <= seconds[0] <= seconds[-1] < duration
+    part = VideoClip(path, 1, start=10.5, end=10.8, unit="frames").timing()
+    assert part[1] == pytest.approx(times[11] - times[10], abs=0.002)
+    with pytest.raises(InputError, match="it has 24 frames"):
+        VideoClip(path, start=24, unit="frames").frame_times()
+
+
+def test_numbers_of_frames_of_an_edit_list(tmp_path: Path) -> None:
+    path = encode_video(tmp_path / "a.mp4", gray_frames(28), fps=25, keyframes=12)
+    cut_edit_list(path, 0.56, 0.4)
+    assert numbers(VideoClip(path, 10, unit="frames")) == list(range(14, 24))
+    with pytest.raises(InputError, match="it has 10 frames"):
+        VideoClip(path, start=12, unit="frames").frame_times()
+
+
+@pytest.mark.parametrize(("start", "sound"), [(10, 0.0), (10, 14.0), (0, 4.0)])
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.flv", "libx264")])
+def test_frames_spread_over_a_video_and_not_its_sound(
+    tmp_path: Path, name: str, codec: str, start: int, sound: float
+) -> None:
+    times = [start + i / 10 for i in range(20)]
+    path = encode_video(tmp_path / name, gray_frames(20), codec=codec, times=times, sound=sound)
+    for count in (1, 8, 13, 32):
+        expected = [int((i + 0.5) * 20 / count) for i in range(count)]
+        assert numbers(VideoClip(path, count)) == expected
+
+
 def test_content_is_the_video_and_its_times(video: Path) -> None:
     first = content_id(VideoRef(video, frames=2))
     assert first == content_id(VideoRef(video, times=(0.5, 1.5), key="other"))
@@ -52,11 +100,34 @@ def test_a_strip_stands_for_the_video(video: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"frames": 0}, {"start": 3.0, "end": 3.0}, {"start": -1.0}, {"times": (float("nan"),)}],
+    [
+        *({"frames": 0}, {"frames": 2.5}, {"frames": True}, {"frames": 20_000}, {"frames": "3"}),
+        *({"start": 3.0, "end": 3.0}, {"start": -1.0}, {"start": True}, {"end": float("inf")}),
+        *({"times": [float("nan")]}, {"times": [-1.0]}, {"times": "12"}, {"times": 5}),
+        *({"times": []}, {"times": [0.5] * 10_000}, {"times": [True]}, {"times": {"a": 1}}),
+        {"times": [0.5, "1"]},
+        *({"unit": "hours"}, {"unit": 5}, {"unit": ["frames"]}),
+    ],
 )
-def test_impossible_spans_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(MalformedError):
-        VideoRef("a.mp4", **options)  # type: ignore[arg-type]
+def test_python_and_files_refuse_the_same_values(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(MalformedError) as refused:
+        VideoRef("a.mp4", **options)
+    if options == {"frames": "3"}:  # text is a number where it comes from a table
+        return
+    file = tmp_path / "own.jsonl"
+    row = {"id": "1", "video": "a.mp4", "texts": ["bright", "dark"], "right": 0, **options}
+    file.write_text(json.dumps(row) + "\n")
+    report = check_data(find_single_benchmark(str(file)), tmp_path)
+    assert str(refused.value) in report.problems[0].message
+
+
+def test_numbers_of_numpy_are_numbers(video: Path) -> None:
+    times = np.linspace(0, 1, 3, dtype=np.float32)
+    clip = VideoRef(video, times=times).source
+    assert clip == VideoRef(video, times=[0.0, 0.5, 1.0]).source
+    count: Any = np.int64(3)
+    clip = VideoRef(video, frames=count, start=np.float64(1)).source
+    assert clip == VideoClip(video, 3, start=1.0)
 
 
 def test_videos_that_cannot_be_read(video: Path, tmp_path: Path) -> None:

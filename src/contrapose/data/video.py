@@ -2,29 +2,39 @@
 
 Time 0 is the first frame. A frame is shown from its presentation timestamp until that of the next
 one, so that videos of variable frame rate are read right. Reading seeks to the keyframe before a
-time and decodes on from there. Only containers that hold their own frames are opened: a playlist,
-which could name any file or address, is refused.
+time and decodes on from there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrapose.data.pixels import pixel_limit, require_size, shrink_image
-from contrapose.errors import InputError, MissingExtraError, first_line
-from contrapose.files import require_regular
+import numpy as np
+import numpy.typing as npt
+
+from contrapose.data.pixels import require_size, shrink_image
+from contrapose.data.video_files import decoding_errors, describe_errors, load_decoder, open_stream
+from contrapose.data.video_packets import (
+    NO_TIMES,
+    SEEK_SECONDS,
+    has_display_times,
+    list_timestamps,
+    read_ends,
+    read_last_ends,
+)
+from contrapose.errors import InputError, first_line
 
 if TYPE_CHECKING:
     from av import VideoFrame
     from av.container import InputContainer
     from av.video.stream import VideoStream
-    from PIL.Image import Image
+    from PIL.Image import Image, Transpose
 
 VIDEO_SUFFIXES = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".ts", ".m2ts"),
@@ -32,11 +42,11 @@ VIDEO_SUFFIXES = (
 )
 """Suffixes of video files; the format is detected from the bytes."""
 
-FORMATS = "mov,mp4,matroska,webm,avi,mpeg,mpegvideo,mpegts,flv,ogg,asf,3gp,nut"
-"""Containers that are opened: each holds its own frames."""
+LONGEST_GAP = 0.5
+"""Seconds between the end that a container states and its last packet, unless it is cut off."""
 
-SEEK_SECONDS = 2.0
-"""A time this far ahead is reached by seeking, a nearer one by decoding on."""
+SIDEWAYS = ("ROTATE_90", "ROTATE_270", "TRANSPOSE", "TRANSVERSE")
+"""Orientations that exchange width and height."""
 
 SLACK = 1e-6
 LONGEST_SLACK = 1e-3
@@ -49,21 +59,17 @@ class VideoInfo:
 
     Attributes:
         path: the file.
-        duration: seconds from the first frame to the end, as the container says.
-        fps: frames a second on average.
-        frames: number of frames, as the container says or by duration and rate.
+        duration: seconds from the first frame to the end of the last one.
+        fps: frames a second on average, as the container says.
         width: pixels of an upright frame.
         height: pixels of an upright frame.
-        rotation: degrees by which stored frames are turned counterclockwise to be upright.
     """
 
     path: Path
     duration: float
     fps: float
-    frames: int
     width: int
     height: int
-    rotation: int
 
 
 def probe_video(path: Path) -> VideoInfo:
@@ -77,18 +83,23 @@ def probe_video(path: Path) -> VideoInfo:
         frame = reader.upcoming
         if frame is None:
             raise InputError("holds no frame that can be decoded.", file=path)
-        rotation = _rotation(frame)
-        size = (frame.width, frame.height)
-        width, height = size if rotation % 180 == 0 else size[::-1]
-        return VideoInfo(
-            path=path,
-            duration=reader.duration,
-            fps=reader.fps,
-            frames=reader.stream.frames or round(reader.duration * reader.fps),
-            width=width,
-            height=height,
-            rotation=rotation,
-        )
+        orientation, size = _orientation(frame), (frame.width, frame.height)
+        sideways = orientation is not None and orientation.name in SIDEWAYS
+        width, height = size[::-1] if sideways else size
+        return VideoInfo(path, reader.find_duration(), reader.fps, width, height)
+
+
+def list_frame_times(path: Path) -> npt.NDArray[np.float64]:
+    """List the seconds from the first frame at which frames are first shown, ascending.
+
+    Packets are read and not decoded: frame k is the k-th that is shown, at any frame rate.
+
+    Raises:
+        InputError: the file cannot be read.
+        MissingExtraError: PyAV is not installed.
+    """
+    with _open_video(path) as reader:
+        return reader.list_times()
 
 
 def read_frames(path: Path, times: Sequence[float], *, side: int | None = None) -> list[Image]:
@@ -193,13 +204,25 @@ class _VideoReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.container, self.stream = _open_stream(path)
+        self.container, self.stream = open_stream(path)
         self._read_first()
 
     def _read_first(self) -> None:
-        self._frames = self.container.decode(self.stream)
+        self._frames = self._decode_on()
         self.current, self.upcoming = None, next(self._frames, None)
         self.start = 0 if self.upcoming is None else self.upcoming.pts or 0
+
+    def _decode_on(self) -> Iterator[VideoFrame]:
+        """Decode from the position on; frames come in the order in which they are shown."""
+        shown, last = has_display_times(self.container), 0
+        for frame in self.container.decode(self.stream):
+            if not shown:
+                frame.pts = last = last + 1 if frame.dts is None else frame.dts
+            yield frame
+
+    def _reopen(self) -> None:
+        self.container.close()
+        self.container, self.stream = open_stream(self.path)
 
     @property
     def clock(self) -> Fraction:
@@ -212,23 +235,35 @@ class _VideoReader:
         rate = self.stream.average_rate or self.stream.guessed_rate or self.stream.base_rate
         return float(rate) if rate else 25.0
 
-    @property
-    def duration(self) -> float:
-        """Seconds from the first frame to the end, as the container says."""
-        if self.stream.duration is not None:
+    def find_duration(self) -> float:
+        """Seconds from the first frame to the end of the last one; the position changes.
+
+        A container that counts its frames states how long they take. Others state the end of all
+        streams, from another beginning, or nothing: the packets tell. Of a file that is cut off
+        the stated end is taken, so that frames which it has lost are missed.
+        """
+        if self.stream.duration is not None and self.stream.frames:
             return float(self.stream.duration * self.clock)
-        if self.container.duration is None:
-            return self.stream.frames / self.fps
-        behind = float(self.start * self.clock) - (self.container.start_time or 0) / 1e6
-        return max(0.0, self.container.duration / 1e6 - max(0.0, behind))
+        ends = read_last_ends(self.container, self.stream, 1 / self.fps)
+        if ends is None:
+            self._reopen()
+            ends = read_ends(self.container, self.stream, 1 / self.fps)
+        end = (self.container.duration or 0) / 1e6
+        if ends is not None and ends.streams >= end - LONGEST_GAP:
+            end = ends.video
+        return max(0.0, end - float(self.start * self.clock))
+
+    def list_times(self) -> npt.NDArray[np.float64]:
+        """Seconds at which each frame is first shown; the position changes."""
+        self._reopen()
+        stamps = np.array(list_timestamps(self.container, self.stream), dtype=np.int64)
+        first = self.start if has_display_times(self.container) else stamps.min(initial=0)
+        return (stamps[stamps >= first] - first) * float(self.clock)
 
     def time(self, frame: VideoFrame) -> float:
         """Seconds at which a frame is first shown."""
         if frame.pts is None:
-            raise InputError(
-                "has frames without timestamps; copy it into a container such as .mp4 or .mkv.",
-                file=self.path,
-            )
+            raise InputError(NO_TIMES, file=self.path)
         return float((frame.pts - self.start) * (frame.time_base or self.clock))
 
     def image_at(self, time: float) -> Image:
@@ -244,7 +279,7 @@ class _VideoReader:
         except InputError:
             self.current = self.upcoming = None
             raise
-        except _decoding_errors() as error:
+        except decoding_errors() as error:
             self.current = self.upcoming = None  # the next time is sought anew
             raise InputError(
                 f"cannot be decoded at {time:.2f} s ({first_line(error)}).", file=self.path
@@ -260,15 +295,14 @@ class _VideoReader:
             aim = self.start + int((time - back) / self.clock)
             try:
                 self.container.seek(aim, stream=self.stream, backward=True)
-                self._frames = self.container.decode(self.stream)
+                self._frames = self._decode_on()
                 self.current, self.upcoming = None, next(self._frames, None)
-            except _decoding_errors():
+            except decoding_errors():
                 self.upcoming = None
             if self.upcoming is not None and self.time(self.upcoming) <= time + self._slack():
                 return
             back = 2 * back + SEEK_SECONDS
-        self.container.close()
-        self.container, self.stream = _open_stream(self.path)
+        self._reopen()
         self._read_first()
 
     def _decode(self, time: float) -> Image:
@@ -307,88 +341,42 @@ def _open_video(path: Path) -> Iterator[_VideoReader]:
         InputError: the file is missing, empty or damaged, or holds no video.
     """
     load_decoder()
-    try:
+    with describe_errors(path):
         reader = _VideoReader(path)
         try:
             yield reader
         finally:
             reader.container.close()
-    except InputError as error:
-        raise InputError(error.message, file=path) from None
-    except _decoding_errors() as error:
-        raise InputError(f"cannot be decoded ({_reason(error)}).", file=path) from None
 
 
-def _open_stream(path: Path) -> tuple[InputContainer, VideoStream]:
-    """Open a container and choose its video, which is not the cover of a song."""
-    av = load_decoder()
-    require_regular(path)
-    try:
-        if path.is_dir():
-            raise InputError("is a folder, not a video.")
-        if path.stat().st_size == 0:
-            raise InputError("is empty: a video of 0 bytes.")
-        container = av.open(str(path.absolute()), options={"format_whitelist": FORMATS})
-    except FileNotFoundError:
-        raise InputError("does not exist.") from None
-    except _decoding_errors() as error:
-        raise InputError(f"is no video that can be read ({_reason(error)}).") from None
-    picture = av.stream.Disposition.attached_pic
-    streams = [one for one in container.streams.video if not one.disposition & picture]
-    try:
-        if not streams:
-            raise InputError("holds no video, only sound or data.")
-        context = streams[0].codec_context
-        if context is None:
-            raise InputError("is encoded with a codec that is not known here.")
-        require_size(context.width, context.height)
-        context.options = {"max_pixels": str(int(pixel_limit()))}
-    except BaseException:
-        container.close()
-        raise
-    return container, streams[0]
+def _orientation(frame: VideoFrame) -> Transpose | None:
+    """Turn or mirroring that makes a frame upright, by its display matrix.
 
-
-def load_decoder() -> Any:
-    """Import PyAV, with FFmpeg's remarks on damaged frames turned off.
-
-    Raises:
-        MissingExtraError: it is not installed.
+    The matrix takes (x, y), y downwards, to (a·x + c·y, b·x + d·y); its numbers are in units of
+    2⁻¹⁶. A turn by anything but quarters is taken as the nearest of these.
     """
-    try:
-        import av
-        import av.stream
-    except ImportError:
-        raise MissingExtraError("PyAV", "video", "reading videos") from None
-    av.logging.set_level(None)
-    return av
+    from PIL.Image import Transpose
 
-
-def _decoding_errors() -> tuple[type[Exception], ...]:
-    """Errors of opening and decoding."""
-    import av
-
-    return (av.error.FFmpegError, OSError, ValueError, ArithmeticError, MemoryError)
-
-
-def _reason(error: Exception) -> str:
-    """FFmpeg's reason, without number and path."""
-    return str(getattr(error, "strerror", None) or first_line(error)).rstrip(". ")
-
-
-def _rotation(frame: VideoFrame) -> int:
-    """Quarter turns counterclockwise that make a frame upright, in degrees."""
-    return round(getattr(frame, "rotation", 0) / 90) % 4 * 90
+    side_data: Iterable[Any] = frame.side_data  # PyAV's annotations take it for a dictionary
+    data = next((one for one in side_data if one.type.name == "DISPLAYMATRIX"), None)
+    if data is None:
+        return None
+    a, b, _, c, d = np.frombuffer(bytes(data), dtype=np.int32).tolist()[:5]
+    if abs(a) + abs(d) >= abs(b) + abs(c):
+        upright = {
+            (True, False): Transpose.FLIP_LEFT_RIGHT,
+            (False, True): Transpose.FLIP_TOP_BOTTOM,
+        }
+        return upright.get((a < 0, d < 0), Transpose.ROTATE_180 if a < 0 else None)
+    sideways = {(True, True): Transpose.TRANSVERSE, (True, False): Transpose.ROTATE_90}
+    return sideways.get((b < 0, c < 0), Transpose.ROTATE_270 if c < 0 else Transpose.TRANSPOSE)
 
 
 def _upright(frame: VideoFrame) -> Image:
-    from PIL.Image import Transpose
-
     require_size(frame.width, frame.height)
-    turns = {90: Transpose.ROTATE_90, 180: Transpose.ROTATE_180, 270: Transpose.ROTATE_270}
     image: Image = frame.to_image()  # type: ignore[no-untyped-call]
-    turn = turns.get(_rotation(frame))
-    return image if turn is None else image.transpose(turn)
+    orientation = _orientation(frame)
+    return image if orientation is None else image.transpose(orientation)
 
 
 def _order(time: float) -> float:

@@ -8,23 +8,29 @@ its frames.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from contrapose.data.example_columns import distinct_refs
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.data.ref_columns import RefColumn
-from contrapose.errors import InputError, option
-from contrapose.files import MalformedError
+from contrapose.errors import InputError, option, printable
+from contrapose.files import MalformedError, require_integer, require_number
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from contrapose.data.video import VideoInfo
+
+T = TypeVar("T")
+
+UNITS = ("seconds", "frames")
+"""Units of a span."""
 
 DEFAULT_FRAMES = 8
 """Frames of a video where nobody says how many."""
@@ -67,16 +73,27 @@ class VideoClip:
     form: str = ""
 
     def __post_init__(self) -> None:
-        bounds = [self.start, *([] if self.end is None else [self.end]), *self.times]
-        if not all(math.isfinite(bound) and bound >= 0 for bound in bounds):
+        if self.unit not in UNITS:
+            raise MalformedError(
+                f"'unit' must be {' or '.join(UNITS)}, found {printable(repr(self.unit)):.40}."
+            )
+        values: dict[str, object] = {
+            "frames": None if self.frames is None else require_integer("frames", self.frames),
+            "times": _require_times(self.times),
+            "start": require_number("start", self.start),
+            "end": None if self.end is None else require_number("end", self.end),
+        }
+        for name, value in values.items():  # numbers of NumPy become plain ones
+            object.__setattr__(self, name, value)
+        if min(self.start, self.end or 0.0, *self.times) < 0:
             raise MalformedError("the times of a video must be numbers from 0 on.")
         if self.end is not None and self.end <= self.start:
             raise MalformedError(
                 f"the span of a video must end after its beginning, found {self.start:g} to "
                 f"{self.end:g}."
             )
-        if self.frames is not None and self.frames < 1:
-            raise MalformedError(f"a video needs at least one frame, found {self.frames}.")
+        if self.frames is not None and not 1 <= self.frames <= MAX_FRAMES:
+            raise MalformedError(f"'frames' must be from 1 to {MAX_FRAMES}, found {self.frames}.")
 
     @property
     def content(self) -> str:
@@ -104,17 +121,19 @@ class VideoClip:
         Raises:
             InputError: the video is missing or cannot be read, or ends before the span.
         """
-        from contrapose.data.video import frame_time, uniform_times
+        from contrapose.data.video import uniform_times
 
         if self.times:
             return self.times
         info = _probe(self.path)
         if self.unit == "seconds":
-            start, end = self._span(info)
+            start, end = self._bounds(info.duration)
             return tuple(start + time for time in uniform_times(end - start, count=self.count))
-        start, end = self._bounds(info)
-        middles = uniform_times(end - start, count=self.count)
-        return tuple(frame_time(int(start + middle), info.fps) for middle in middles)
+        begins = _list_frame_times(self.path)
+        start, end = self._bounds(len(begins))
+        numbers = [int(start + middle) for middle in uniform_times(end - start, count=self.count)]
+        ends = (*begins[1:], max(info.duration, begins[-1]))
+        return tuple((begins[number] + ends[number]) / 2 for number in numbers)
 
     def timing(self) -> tuple[tuple[float, ...], float, float]:
         """Seconds of the frames from the beginning of the span, its duration, and the frame rate.
@@ -130,13 +149,15 @@ class VideoClip:
         """Beginning and end in seconds; given times count from the beginning of the video."""
         if self.times:
             return 0.0, max(info.duration, *self.times)
-        start, end = self._bounds(info)
-        rate = info.fps if self.unit == "frames" else 1.0
-        return start / rate, end / rate
+        if self.unit == "seconds":
+            return self._bounds(info.duration)
+        begins = _list_frame_times(self.path)
+        start, end = self._bounds(len(begins))
+        moments = (*begins, max(info.duration, begins[-1]))
+        return moments[int(start)], moments[math.ceil(end)]
 
-    def _bounds(self, info: VideoInfo) -> tuple[float, float]:
-        """Beginning and end in the unit of the clip."""
-        last = info.frames if self.unit == "frames" else info.duration
+    def _bounds(self, last: float) -> tuple[float, float]:
+        """Beginning and end in the unit of the clip, of a video that ends at `last`."""
         end = last if self.end is None else min(self.end, last)
         if self.start >= end:
             raise InputError(
@@ -201,7 +222,7 @@ class VideoRef(ImageRef):
         *,
         key: str = "",
         frames: int | None = None,
-        times: Iterable[float] = (),
+        times: Iterable[float] | None = None,
         start: float = 0.0,
         end: float | None = None,
         unit: Literal["seconds", "frames"] = "seconds",
@@ -219,9 +240,10 @@ class VideoRef(ImageRef):
             unit: whether the span is in seconds or in numbers of frames.
 
         Raises:
-            MalformedError: a time or number is not possible.
+            MalformedError: a time, number or unit is not possible.
         """
-        clip = VideoClip(Path(path), frames, tuple(times), start, end, unit)
+        seconds = () if times is None else _require_times(times, fewest=1)
+        clip = VideoClip(Path(path), frames, seconds, start, end, unit)
         super().__init__(key or Path(path).name, source=clip)
 
 
@@ -280,15 +302,47 @@ def parse_frames(frames: int | str) -> tuple[int, bool]:
     return int(count), word == ALONE
 
 
+def _require_times(times: object, *, fewest: int = 0) -> tuple[float, ...]:
+    """Check that times are several finite numbers.
+
+    Raises:
+        MalformedError: they are not.
+    """
+    values: tuple[object, ...] | None = None
+    if isinstance(times, Iterable) and not isinstance(times, str | bytes | Mapping):
+        values = tuple(islice(times, MAX_FRAMES + 1))
+    if values is None or not fewest <= len(values) <= MAX_FRAMES:
+        raise MalformedError(f"'times' must be a list of 1 to {MAX_FRAMES} seconds.")
+    return tuple(require_number(f"times[{i}]", value) for i, value in enumerate(values))
+
+
 def _probe(path: Path) -> VideoInfo:
     """Properties of a video; a file that has not changed is opened once.
 
     Raises:
         InputError: it is missing or cannot be read.
     """
+    return _read_once(path, _probe_once)
+
+
+def _list_frame_times(path: Path) -> tuple[float, ...]:
+    """Seconds at which frames are first shown; a file that has not changed is read once.
+
+    Raises:
+        InputError: it is missing or cannot be read, or holds no frame.
+    """
+    return _read_once(path, _list_times_once)
+
+
+def _read_once(path: Path, read: Callable[[Path, int, int], T]) -> T:
+    """Read a file by a function that remembers the path, the time of change and the size.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+    """
     try:
         status = path.stat()
-        return _probe_once(path, status.st_mtime_ns, status.st_size)
+        return read(path, status.st_mtime_ns, status.st_size)
     except FileNotFoundError:
         raise InputError("the video is not there.", file=path) from None
     except OSError as error:
@@ -304,6 +358,14 @@ def _probe_once(path: Path, changed: int, size: int) -> VideoInfo:
     from contrapose.data.video import probe_video
 
     return probe_video(path)
+
+
+@lru_cache(maxsize=1 << 7)
+def _list_times_once(path: Path, changed: int, size: int) -> tuple[float, ...]:
+    """Seconds at which frames of a file are first shown; few files, as a long one has many."""
+    from contrapose.data.video import list_frame_times
+
+    return tuple(list_frame_times(path).tolist())
 
 
 def _draw_strip(frames: Sequence[Image]) -> Image:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         read_jsonl_records as read_jsonl_records,
         read_parquet_records as read_parquet_records,
         read_table_records as read_table_records,
+        require_integer as require_integer,
+        require_number as require_number,
         require_parquet_size as require_parquet_size,
     )
     from contrapose.files.text import (
@@ -81,7 +83,7 @@ else:
             "paths": "IMAGE_SUFFIXES cache_folder include local_path resolve_name safe_join",
             "records": "Record gc_frozen gc_paused parse_records read_csv_records read_json "
             "read_json_records read_jsonl_records read_parquet_records read_table_records "
-            "require_parquet_size",
+            "require_integer require_number require_parquet_size",
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
             "parse_json read_lines read_text require_regular require_unicode unique_keys",

@@ -8,8 +8,9 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,26 +88,47 @@ class Record:
         Python's own spelling `1_0` is no number of a file.
         """
         value = self.field(name)
-        plain = not isinstance(value, str) or (value.isascii() and "_" not in value)
-        try:
-            number = float(value) if isinstance(value, int | float | str) and plain else math.nan
-        except (ValueError, OverflowError):
-            number = math.nan
-        if not math.isfinite(number) or isinstance(value, bool):
-            raise MalformedError(
-                f"record {self.key}: {name!r} must be a finite number, found "
-                f"{_describe_value(value)}."
-            )
-        return number
+        if isinstance(value, str) and value.isascii() and "_" not in value:
+            with suppress(ValueError):
+                value = float(value) if math.isfinite(float(value)) else value
+        return self._check(require_number, name, value)
 
     def integer(self, name: str) -> int:
         """Return a required field that is an integer."""
-        number = self.number(name)
-        if number != int(number):
-            raise MalformedError(
-                f"record {self.key}: {name!r} must be a whole number, found {number}."
-            )
-        return int(number)
+        return self._check(require_integer, name, self.number(name))
+
+    def _check(self, check: Callable[[str, object], T], name: str, value: object) -> T:
+        try:
+            return check(name, value)
+        except MalformedError as error:
+            raise MalformedError(f"record {self.key}: {error}") from None
+
+
+def require_number(name: str, value: object) -> float:
+    """Check that the value of a field or an argument is a finite number, also one of NumPy.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    try:
+        number = float(value) if isinstance(value, int | float | Real) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not math.isfinite(number) or isinstance(value, bool):
+        raise MalformedError(f"{name!r} must be a finite number, found {_describe_value(value)}.")
+    return number
+
+
+def require_integer(name: str, value: object) -> int:
+    """Check that the value of a field or an argument is a whole number.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    number = require_number(name, value)
+    if number != int(number):
+        raise MalformedError(f"{name!r} must be a whole number, found {number}.")
+    return int(number)
 
 
 def parse_records(

@@ -31,9 +31,9 @@ from contrapose.data.pixels import shrink_image
 from contrapose.data.video import (
     frame_time,
     iterate_frames,
-    load_decoder,
     probe_video,
 )
+from contrapose.data.video_files import load_decoder
 from contrapose.data.video_frames import VideoFolder
 from contrapose.errors import InputError, printable
 from contrapose.files import MalformedError, resolve_name, safe_join

@@ -7,8 +7,7 @@ with the name: `{"video": "a.mp4", "start": 2, "end": 6}`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,7 +15,7 @@ from typing import Any, Literal, Protocol
 from contrapose.data.benchmarks.user_fields import parse_structure
 from contrapose.data.images import ImageRef
 from contrapose.data.video import VIDEO_SUFFIXES
-from contrapose.data.video_clips import MAX_FRAMES, VideoRef
+from contrapose.data.video_clips import VideoRef
 from contrapose.files import MalformedError, Record, safe_join
 
 SPAN_FIELDS = ("start", "end", "frames", "times", "unit")
@@ -136,22 +135,13 @@ def _reference(record: Record, name: str, reader: ImageReader) -> VideoRef:
                 f"record {record.key}: 'times' says which frames are read: leave out "
                 f"{_name_fields({**fields, 'times': None})}."
             )
-        return _build(record, path, name, times=_read_times(record))
-    frames = record.integer("frames") if "frames" in given else None
-    if frames is not None and not 1 <= frames <= MAX_FRAMES:
-        raise MalformedError(
-            f"record {record.key}: 'frames' must be from 1 to {MAX_FRAMES}, found {frames}."
-        )
+        return _build(record, path, name, times=parse_structure(record, "times"))
     unit: Any = fields.get("unit") if "unit" in given else "seconds"
-    if unit not in ("seconds", "frames"):
-        raise MalformedError(
-            f"record {record.key}: 'unit' must be seconds or frames, found {unit!r:.40}."
-        )
     return _build(
         record,
         path,
         name,
-        frames=frames,
+        frames=record.integer("frames") if "frames" in given else None,
         start=record.number("start") if "start" in given else 0.0,
         end=record.number("end") if "end" in given else None,
         unit=unit,
@@ -164,7 +154,7 @@ def _build(
     name: str,
     *,
     frames: int | None = None,
-    times: tuple[float, ...] = (),
+    times: Iterable[float] | None = None,
     start: float = 0.0,
     end: float | None = None,
     unit: Literal["seconds", "frames"] = "seconds",
@@ -173,24 +163,3 @@ def _build(
         return VideoRef(path, key=name, frames=frames, times=times, start=start, end=end, unit=unit)
     except MalformedError as error:
         raise MalformedError(f"record {record.key}: {error}") from None
-
-
-def _read_times(record: Record) -> tuple[float, ...]:
-    values = parse_structure(record, "times")
-    if not isinstance(values, list) or not 1 <= len(values) <= MAX_FRAMES:
-        raise MalformedError(
-            f"record {record.key}: 'times' must be a list of 1 to {MAX_FRAMES} seconds."
-        )
-    times = []
-    for value in values:
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        try:
-            time = float(value) if plain else math.nan
-        except OverflowError:
-            time = math.nan
-        if not math.isfinite(time):
-            raise MalformedError(
-                f"record {record.key}: 'times' must be finite numbers, found {value!r:.40}."
-            )
-        times.append(time)
-    return tuple(times)
