@@ -263,7 +263,8 @@ class EndpointClient:
             there = "the key in" if os.environ.get(key) else "there is no key in"
             raise self._final_error(f"refuses access ({reason}): {there} {key}, see to it")
         if error.code == 404:
-            hint = "" if VERSION.search(self.settings.url) else ": most addresses end with /v1"
+            complete = not self.path or VERSION.search(self.settings.url)
+            hint = "" if complete else ": most addresses end with /v1"
             raise self._final_error(
                 f"knows no model {self.settings.model!r}, or is not at this address ({reason})"
                 f"{hint}"

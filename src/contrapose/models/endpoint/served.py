@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 REFUSALS = frozenset((400, 413, 422))
 """Statuses by which a server refuses one prompt, such as one that is too long."""
-BATCHES = 4
+BATCHES = 8
 """Pairs of a batch for each concurrent request."""
 LONGEST_CAPTION = 1024
 """Most tokens of a caption, as for models on this machine."""
