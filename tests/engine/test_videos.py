@@ -175,6 +175,8 @@ def test_a_model_that_reads_several_frames_gets_them_at_once(folder: Path) -> No
     assert {frames for frames, _ in few.pairs} == {"1"}
     assert "mean of the scores of 3 frames" in describe_videos(few, [videos(folder, "a")])
     assert describe_videos(few, [choices()]) == ""
+    turns = FilmReader(video_input="images", max_frames=2)
+    assert "reads at most 2 as images of one turn" in describe_videos(turns, [videos(folder, "a")])
     empty = score_examples(ScoringContext(model), "itm", videos(folder, "a", "empty"))
     assert list(empty.skipped) == ["empty"]
 

@@ -79,6 +79,52 @@ def test_long_captions_are_refused_or_cut(folder: Path) -> None:
         model.embed_texts([" "])
 
 
+def save_with_prompt(folder: Path, target: Path, prompt: str) -> str:
+    model: Any = load_model(f"st:{folder}")
+    model.network.prompts, model.network.default_prompt_name = {"q": prompt}, "q"
+    model.network.save(str(target))
+    return f"st:{target}"
+
+
+def test_tokens_of_a_default_prompt_count(folder: Path, tmp_path: Path) -> None:
+    """Captions that the library would cut are refused, those that fit are read to the end."""
+    name = save_with_prompt(folder, tmp_path, "a photo of ")
+    model, plain = load_model(name), load_model(f"st:{folder}")
+    assert isinstance(model, Encoder)
+    assert isinstance(model, TokenCounter)
+    assert isinstance(plain, Encoder)
+    assert isinstance(plain, TokenCounter)
+    assert model.token_counts(CAPTIONS) == plain.token_counts([f"a photo of {c}" for c in CAPTIONS])
+    torch.testing.assert_close(
+        model.embed_texts(CAPTIONS), plain.embed_texts([f"a photo of {c}" for c in CAPTIONS])
+    )
+    (word,), (prompt,) = plain.token_ids(["red"]), plain.token_ids(["a photo of"])  # type: ignore[attr-defined]
+    words = (77 - 2 - len(prompt)) // len(word)
+    fits = model.embed_texts([" ".join(["red"] * (words - 1) + [end]) for end in ("red", "dog")])
+    assert not torch.equal(fits[0], fits[1])
+    with pytest.raises(InputError, match="tokens"):
+        model.embed_texts([" ".join(["red"] * (words + 1))])
+    assert "a photo of" in model.card.notes[1]  # type: ignore[attr-defined]
+    assert not check_model(model, load=lambda: load_model(name)).failed
+
+
+@pytest.mark.parametrize("prompt", ["query: ", "a"])
+def test_a_caption_is_read_whatever_the_prompt_ends_with(
+    folder: Path, tmp_path: Path, prompt: str
+) -> None:
+    model: Any = load_model(save_with_prompt(folder, tmp_path, prompt))
+    assert model.embed_texts(["a", "!"]).shape == (2, 16)
+
+
+def test_a_folder_without_a_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(folder, bare, ignore=shutil.ignore_patterns("*token*", "vocab*", "merges*"))
+    assert not list(bare.glob("*token*"))
+    shutil.copytree(folder, bare / "onnx", dirs_exist_ok=True)  # for another program
+    with pytest.raises(InputError, match="no vocabulary file"):
+        load_model(f"st:{bare}")
+
+
 @pytest.fixture(scope="module")
 def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence encoder, which reads no images."""
@@ -160,6 +206,10 @@ def test_an_untrained_pooling_is_refused(tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_no_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no model: there is no modules\.json"):
+        load_model(f"st:{tmp_path}")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "vocab.txt").write_text("a")
     with pytest.raises(InputError, match="cannot be loaded by sentence-transformers"):
         load_model(f"st:{tmp_path}")
     with pytest.raises(InputError, match="there is no folder"):

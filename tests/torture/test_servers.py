@@ -280,6 +280,33 @@ def test_answers_before_a_server_goes_away_are_stored(
     tally.add("answers of servers that went away", count)
 
 
+@pytest.mark.parametrize(("score", "kind"), [("vqa", "vllm"), ("lm", "vllm"), ("lm", "sglang")])
+def test_a_pair_on_which_the_server_fails_ends_no_run(
+    tmp_path: Path, score: str, kind: str
+) -> None:
+    """It is skipped and named; the next run asks for it again, and for nothing else."""
+    examples = choices(6)
+    bad = examples[2].texts[0]
+    with serve_words() as server:
+        expected = score_examples(ScoringContext(load_words(server, kind)), score, examples)
+        server.fault = lambda path, request: (
+            (500, b"oops", {}) if is_scoring(path) and bad in str(request) else None
+        )
+        for _ in range(2):  # in the second run no other request is left
+            model = load_words(server, kind, ",retries=2,parallel=4")
+            context = ScoringContext(model, AnswerStore(tmp_path))
+            answers = score_examples(context, score, examples)
+            assert set(answers.skipped) == {examples[2].id}
+            (skip,) = answers.skipped.values()
+            assert "fails on this request (3 times in a row: status 500, oops)" in skip.detail
+        server.fault = lambda path, request: None
+        server.scored.clear()
+        again = ScoringContext(load_words(server, kind), AnswerStore(tmp_path))
+        answers = score_examples(again, score, examples)
+        assert np.array_equal(answers.scores, expected.scores)
+        assert len(server.scored) == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_ctrl_c_with_requests_in_flight(tmp_path: Path, kind: str) -> None:
     """The program waits for no answer, and what came is stored."""

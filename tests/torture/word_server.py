@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from contrapose.models.capabilities import QuestionTemplate
-from contrapose.models.endpoint.client import RateLimit
+from contrapose.models.endpoint.rate_limit import RateLimit
 from contrapose.models.endpoint.served import ServedModel, ask_facts
 from contrapose.models.endpoint.settings import parse_settings
 from tests.web_server import listen

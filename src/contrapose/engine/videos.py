@@ -257,4 +257,8 @@ def describe_videos(
     if counts == [1]:
         return "the score of a video is that of 1 frame"
     mean = f"the score of a video is the mean of the scores of {words}"
-    return mean if forms == {""} else f"{mean} where {model.name} cannot read them at once"
+    if forms != {""}:
+        mean += f" where {model.name} cannot read them at once"
+    elif isinstance(model, VideoReader) and model.video_input == TURN_IMAGES and not clips[0].alone:
+        mean += f", since {model.name} reads at most {model.max_frames} as images of one turn"
+    return mean

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from contrapose.errors import InputError, first_line
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
-from contrapose.models.hf.checkpoint import download, silence_transformers
+from contrapose.models.hf.checkpoint import download, require_vocabulary, silence_transformers
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 from contrapose.models.sides import require_side
@@ -33,7 +33,9 @@ COUNTED_SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".bin",
 ON_CPU, ELSEWHERE = 16, 64
 """Batch sizes."""
 LONGEST_TEXT = 1 << 16
-"""Context length where the model states none."""
+"""Context length of a model that cuts no text."""
+UNCUT = {"text": {"truncation": False, "padding": False}, "common": {"return_tensors": None}}
+"""Arguments of the library's preprocessing that leave texts as long as they are."""
 
 
 class SentenceEncoder:
@@ -45,7 +47,7 @@ class SentenceEncoder:
         revision: the commit on the hub; None for a local folder.
         batch_size: default number of images or captions per call.
         network: the library's model.
-        context: most tokens of a caption, special tokens included.
+        context: most tokens of a caption, prompt and special tokens included.
         cuts: whether longer captions are truncated.
         sides: `image` and `text`, or `text` alone.
         card: the model card.
@@ -64,10 +66,9 @@ class SentenceEncoder:
             list_counted_files(folder), library="st", dtype=options.dtype, cut=options.cut
         )
         self._tokenizer = network.tokenizer
+        self._prompt = network.prompts.get(network.default_prompt_name) or None
         longest = network.max_seq_length or getattr(self._tokenizer, "model_max_length", None)
         self.context = int(min(longest or LONGEST_TEXT, LONGEST_TEXT))
-        self._added = len(self._tokenizer("")["input_ids"])
-        prompt = network.default_prompt_name
         self.card = ModelCard(
             family="sentence-transformers",
             parameters=sum(weight.numel() for weight in network.parameters()),
@@ -76,15 +77,20 @@ class SentenceEncoder:
             context=self.context,
             notes=(
                 f"modules: {', '.join(type(module).__name__ for module in network)}",
-                f"default prompt: {prompt}" if prompt else "no prompt before captions or images",
+                f"default prompt: {self._prompt!r}"
+                if self._prompt
+                else "no prompt before captions or images",
             ),
         )
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, special tokens included."""
+        """Number of tokens of each caption before truncation, prompt and special ones included."""
         if not texts:
             return []
-        rows = self._tokenizer(list(texts), truncation=False, padding=False, verbose=False)
+        with silence_transformers():  # it warns of long texts
+            rows = self.network.preprocess(
+                list(texts), prompt=self._prompt, processing_kwargs=UNCUT
+            )
         return [len(row) for row in rows["input_ids"]]
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -114,8 +120,9 @@ class SentenceEncoder:
             InputError: a caption is empty, or too long.
         """
         most = None if self.cuts else self.context
-        for text, count in zip(texts, self.token_counts(texts), strict=True):
-            check_caption(self.name, text, count, self._added, most)
+        rows = zip(texts, self.token_counts(texts), self.token_ids(texts), strict=True)
+        for text, count, ids in rows:
+            check_caption(self.name, text, count, count - len(ids), most)
         return self._encode(list(texts))
 
     def _encode(self, inputs: Sequence[Any]) -> Tensor:
@@ -142,6 +149,9 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     if not folder.is_dir():
         folder = download(source, revision, name, ["*"], IGNORED, folders=True)
         commit = folder.name
+    if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
+        raise InputError(f"{name} holds no model: there is no modules.json and no config.json.")
+    require_vocabulary(list_counted_files(folder), name)
     try:
         with silence_transformers(), _silence_library():
             network: Any = SentenceTransformer(

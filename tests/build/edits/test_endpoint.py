@@ -16,7 +16,7 @@ from contrapose.build.edits.endpoint import ImageEndpoint, load_endpoint
 from contrapose.build.edits.generators import GenerationError
 from contrapose.errors import InputError
 from contrapose.models.endpoint import EndpointError
-from contrapose.models.endpoint.client import RateLimit
+from contrapose.models.endpoint.rate_limit import RateLimit
 from tests.chatting import Response, Server, serving
 
 PNG = {"Content-Type": "image/png"}

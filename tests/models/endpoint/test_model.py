@@ -22,8 +22,9 @@ from contrapose.errors import InputError
 from contrapose.models import Answerer, CardProvider, Chat, Prompt, QuestionTemplate, check_model
 from contrapose.models.capabilities import arrived_positions
 from contrapose.models.endpoint import EndpointError
-from contrapose.models.endpoint.client import MAX_REPLY, EndpointClient, RateLimit
+from contrapose.models.endpoint.client import MAX_REPLY, EndpointClient
 from contrapose.models.endpoint.model import Endpoint
+from contrapose.models.endpoint.rate_limit import RateLimit
 from contrapose.models.endpoint.settings import parse_settings
 from tests.chatting import Response, Server, said, serving, shown
 
@@ -118,22 +119,107 @@ def test_too_many_requests_and_failures_are_tried_again() -> None:
         (reply,) = endpoint(server, waits=waits).reply([prompt("q")])
     assert reply.text == "q (255, 0, 0)"
     assert len(server.requests) == 4
-    # As long as the server asked, then longer each time: the second try, the third.
-    assert waits.slept == [7, 1, 2]
+    # As long as the server asked, then longer each time.
+    assert waits.slept == [7, 0.5, 1]
 
 
 def test_in_the_end_it_stops() -> None:
     with (
         serving(then(Response({"error": {"message": "Overloaded."}}, 503))) as server,
-        pytest.raises(
-            EndpointError, match=r"failed 3 times in a row: status 503, Overloaded; answ"
-        ),
+        pytest.raises(EndpointError, match=r"failed 3 times in a row: status 503, Overloaded\.$"),
     ):
         endpoint(server, "&retries=2").reply([prompt("q")])
     assert len(server.requests) == 3
     later = Response(b"", 429, {"Retry-After": "86400"})
     with serving(then(later)) as server, pytest.raises(EndpointError, match="wait 86,400 seconds"):
         endpoint(server).reply([prompt("q")])
+
+
+def test_a_server_that_says_nothing_of_its_failure() -> None:
+    for status, words in ((302, r"\(status 302\)\.$"), (429, "once: status 429 \\(rpm=")):
+        answer = Response(b"", status, {"Retry-After": "inf"})
+        with serving(then(answer)) as server, pytest.raises(EndpointError, match=words) as stopped:
+            endpoint(server, "&retries=0").reply([prompt("q")])
+        assert "nothing" not in str(stopped.value)
+
+
+def test_a_server_that_throttles_every_request_now_and_then() -> None:
+    """As long as others are answered in between, a throttled request is sent again."""
+    busy = Response({"error": {"message": "slow down"}}, 429, {"Retry-After": "1"})
+    count, lock = [0], threading.Lock()
+
+    def answer(request: Mapping[str, Any]) -> Response:
+        with lock:
+            count[0] += 1
+            return echo(request) if count[0] % 4 == 0 else busy
+
+    prompts = [prompt(f"q{i}") for i in range(40)]
+    with serving(answer) as server:
+        replies = endpoint(server, "&retries=3&parallel=8").reply(prompts)
+    assert [reply.text.split()[0] for reply in replies] == [f"q{i}" for i in range(40)]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
+@pytest.mark.parametrize("parallel", [1, 8])
+def test_a_server_that_only_throttles(headers: dict[str, str], parallel: int) -> None:
+    answer = Response({"error": {"message": "slow down"}}, 429, headers)
+    prompts = [prompt(f"q{i}") for i in range(16)]
+    with (
+        serving(then(answer)) as server,
+        pytest.raises(EndpointError, match=r"3 times in a row: status 429, slow.*rpm=.*parallel="),
+    ):
+        endpoint(server, f"&retries=2&parallel={parallel}").reply(prompts)
+    assert parallel > 1 or len(server.requests) == 3
+
+
+def test_a_prompt_on_which_the_server_fails_is_refused_and_others_are_answered() -> None:
+    def answer(request: Mapping[str, Any]) -> Response:
+        _, text = shown(request)
+        return Response(b"oops", 500) if text in failing else echo(request)
+
+    failing = ["q1"]
+    prompts = [prompt(f"q{i}") for i in range(3)]
+    with serving(answer) as server:
+        model = endpoint(server, "&parallel=1&retries=2")
+        with pytest.raises(
+            InputError, match=r"fails on this request \(3 times in a row: status 500"
+        ):
+            model.reply(prompts)
+        # One before it is sent again, since only an answer proves that the server still works.
+        sent = [shown(request)[1] for request in server.requests]
+        assert sent == ["q0", "q1", "q1", "q1", "q0", "q2"]
+        assert [model.reply([prompts[i]])[0].text.split()[0] for i in (0, 2)] == ["q0", "q2"]
+        failing += ["q0", "q2"]
+        with pytest.raises(InputError, match="fails on this"):
+            model.reply([prompts[1]])
+        with pytest.raises(EndpointError, match=r"failed 3 times in a row: status 500, oops; answ"):
+            model.reply([prompts[1]])
+    with serving(answer) as server, pytest.raises(EndpointError, match="status 500"):
+        endpoint(server, "&parallel=1&retries=2").reply(prompts)
+
+
+def test_an_address_without_a_version() -> None:
+    with serving(then(Response(b"", 404))) as server:
+        with pytest.raises(EndpointError, match=r"status 404\): most addresses end with /v1\.$"):
+            endpoint(server.url.removesuffix("/v1")).reply([prompt("q")])
+        with pytest.raises(EndpointError, match=r"\(status 404\)\.$"):
+            endpoint(server).reply([prompt("q")])
+
+
+def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine is reached without one; an error of another server names the proxy."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens to it
+        proxy = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("http_proxy", f"http://me:s3cret@{proxy}/")
+        with serving(echo) as server:
+            endpoint(server).reply([prompt("q")])
+            endpoint(server.url.replace("127.0.0.1", "localhost")).reply([prompt("q")])
+        with pytest.raises(EndpointError, match=f"through the proxy {proxy}, failed") as stopped:
+            endpoint("http://server.invalid/v1", "&retries=1").reply([prompt("q")])
+    assert "s3cret" not in str(stopped.value)
 
 
 def test_down() -> None:

@@ -113,7 +113,8 @@ def test_what_a_server_says_of_a_failure() -> None:
     assert parse_error(b'{"error": "gone"}') == ("", "gone")
     assert parse_error(b'{"detail": "not found"}') == ("", "not found")
     assert parse_error(b"plain\nwords") == ("", "plain words")
-    assert parse_error(b"") == ("", "nothing")
+    for nothing in (b"", b"{}", b'{"error": {}}'):
+        assert parse_error(nothing) == ("", "")
     code, words = parse_error(b"x" * 5000)
     assert (code, len(words)) == ("", 200)
 

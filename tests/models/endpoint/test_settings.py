@@ -33,6 +33,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             "openai:m,tokens=8,url=http://me:secret@host/v1?v=2,seed=0",
             "openai:m,tokens=8,url=http://host/v1",
         ),
+        ("openai:m,url=http://me:a,s3cret=x@host/v1,seed=0", "openai:m,url=http://host/v1"),
     ],
 )
 def test_the_canonical_name(typed: str, means: str) -> None:
@@ -70,6 +71,7 @@ def test_credentials_are_never_shown() -> None:
     assert "s3cret" not in settings.name
     for text in (
         "openai:m?url=https://me:s3cret@host/v1&nonsense=1",
+        "openai:m,url=https://me:a,s3cret=x@host/v1,nonsense=1",
         "openai:m?url=ftp://me:s3cret@host/v1",
         "openai:m?url=https://me:s3cret@host/v1&url=x",
         "openai:m?url=https://me:s3cret@host/v1&tokens=none",
@@ -94,6 +96,13 @@ def test_credentials_are_never_shown() -> None:
         ("openai:m?rpm=nan", "rpm must be a number"),
         ("openai:m?timeout=inf", "timeout must be a number"),
         ("openai:m?temperature=0.7", "temperature must be 0, or default"),
+        ("openai:m,url=http://host/v1,paralel=3", "unknown setting 'paralel': did you mean paral"),
+        ("openai:m?url=http://host/v1,paralel=3", "unknown setting 'paralel': did you mean paral"),
+        ("openai:m,parallel=3,token=5,seed=1", "unknown setting 'token': did you mean token"),
+        ("openai:m,url=,parallel=3", "url is empty: .* OPENAI_BASE_URL or https://api"),
+        ("openai:m?url=", "url is empty"),
+        ("vllm:m,url=", "url is empty: .* http://localhost:8000/v1"),
+        ("sglang:m,url= ,parallel=3", "url is empty: .* http://localhost:30000/v1"),
         ("openai:m?in=2", "in and out, the prices of a million tokens, go together"),
         ("openai:m?in=-1&out=2", "in must be a number of at least 0"),
     ],

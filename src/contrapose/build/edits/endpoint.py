@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from contrapose.build.edits.generators import GenerationError, to_image
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.models.endpoint.client import EndpointClient, RateLimit
+from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.protocol import MalformedReplyError
+from contrapose.models.endpoint.rate_limit import RateLimit
 from contrapose.models.endpoint.settings import (
     OPENAI_URL,
     PREFIX,

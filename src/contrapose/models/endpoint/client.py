@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import http.client
 import os
-import random
-import time
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from threading import Event, Lock
+from threading import Event
 from typing import NoReturn, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, quote, unquote, urlunsplit
@@ -25,69 +22,15 @@ from contrapose.models.endpoint.protocol import (
     parse_error,
     parse_reply,
 )
+from contrapose.models.endpoint.rate_limit import RateLimit, parse_retry_after
 from contrapose.models.endpoint.settings import EndpointSettings
-from contrapose.models.endpoint.transport import LONGEST_WAIT, Transport
-
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 60.0
-
-
-@dataclass(slots=True)
-class RateLimit:
-    """Rate limit shared by all threads that send requests.
-
-    Attributes:
-        rpm: requests per minute; 0 for no limit.
-        clock: monotonic time in seconds.
-        sleep: sleeps for so many seconds.
-        chance: random number in [0, 1) for jitter.
-    """
-
-    rpm: float = 0.0
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], object] = time.sleep
-    chance: Callable[[], float] = random.random
-    _free: float = 0.0
-    _lock: Lock = field(default_factory=Lock)
-
-    def wait(self) -> None:
-        """Wait for the next free slot and take it."""
-        with self._lock:
-            now = self.clock()
-            turn = max(self._free, now)
-            self._free = turn + (60.0 / self.rpm if self.rpm else 0.0)
-        if turn > now:
-            self.sleep(turn - now)
-
-    def hold(self, seconds: float) -> None:
-        """Delay all requests by so many seconds."""
-        with self._lock:
-            self._free = max(self._free, self.clock() + seconds)
-
-    def back_off(self, tried: int) -> float:
-        """Exponential back-off with jitter, in seconds."""
-        pause = min(FIRST_PAUSE * 2.0**tried, LONGEST_PAUSE)
-        return pause * (0.5 + 0.5 * self.chance())
-
-
-def parse_retry_after(value: str | None) -> float:
-    """Seconds of a Retry-After header, given as a number or a date; 0 for none."""
-    if not value:
-        return 0.0
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(value)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-
+from contrapose.models.endpoint.transport import LONGEST_WAIT, Transport, find_proxy
 
 RETRY_STATUSES = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 """HTTP statuses after which a request is retried."""
+
+THROTTLES = frozenset((429, 503, 529))
+"""Statuses that ask all requests to slow down; without Retry-After only 429 does."""
 
 TOKEN_LIMIT, NEW_TOKEN_LIMIT = "max_tokens", "max_completion_tokens"
 """Field of the most tokens of a reply: of nearly all servers, and of OpenAI's newer models."""
@@ -111,11 +54,16 @@ SHORTEST_SECRET = 4
 
 
 class _RetryError(Exception):
-    """A failed request that may be retried."""
+    """A failed request that may be retried; `status` is 0 where none came."""
 
-    def __init__(self, reason: str, after: float = 0.0):
-        self.reason, self.after = reason, after
+    def __init__(self, reason: str, status: int = 0, after: float = 0.0):
+        self.reason, self.status, self.after = reason, status, after
         super().__init__(reason)
+
+    @property
+    def throttles(self) -> bool:
+        """Whether all requests are asked to slow down."""
+        return self.status == 429 or (self.after > 0 and self.status in THROTTLES)
 
 
 class RefusedPromptError(InputError):
@@ -133,6 +81,8 @@ MAX_ERROR = 64 << 10
 """Most bytes of an error's response that are read."""
 
 CHAT_PATH = "/chat/completions"
+VERSION = re.compile(r"/v\d+\w*(/|$)")
+"""Version of the protocol in an address."""
 
 R = TypeVar("R")
 
@@ -157,6 +107,8 @@ class EndpointClient:
     max_reply: int = MAX_REPLY
     refusals: frozenset[int] = frozenset()
     _transport: Transport = field(default_factory=Transport)
+    _answered: dict[str, bytes] = field(default_factory=dict)
+    """By address a request that was answered."""
 
     def begin(self) -> None:
         """Allow requests, also after a stop."""
@@ -194,30 +146,76 @@ class EndpointClient:
 
         Raises:
             EndpointError: there is no valid response, and a retry does not help.
-            InputError: the response to this request cannot be used.
+            InputError: the response to this request cannot be used, or the server fails on it and
+                answers others.
             RefusedPromptError: the server refuses the content of this request.
             TokenLimitNameError: the request must use the other field for its token limit.
         """
-        reason = "nothing was sent"
-        for tried in range(self.settings.retries + 1):
-            self.rate_limit.wait()
+        before, tried, most = self.rate_limit.successes, 0, self.settings.retries
+        while True:
+            try:
+                response = self._take_turn(body, parse)
+            except _RetryError as error:
+                failure = error
+            else:
+                if body is not None:
+                    self._answered[self._address()] = body
+                return response
+            if failure.after > LONGEST_WAIT:
+                raise self._final_error(
+                    f"asks to wait {failure.after:,.0f} seconds ({failure.reason}); try again later"
+                )
+            if not failure.throttles:
+                tried += 1
+                if tried > most:
+                    break
+                self.rate_limit.sleep(failure.after or self.rate_limit.back_off(tried - 1))
+        times = _count_times(tried)
+        if failure.status == 500 and (
+            self.rate_limit.successes > before or self._answers_another()
+        ):
+            raise InputError(
+                f"the server fails on this request ({times}: {failure.reason}) and answers others."
+            )
+        raise self._final_error(f"failed {times}: {failure.reason}")
+
+    def _take_turn(self, body: bytes | None, parse: Callable[[bytes], R]) -> R:
+        """Send a request when its turn comes; a response that throttles slows all down.
+
+        Raises:
+            EndpointError: nothing but such responses came, as often as the settings allow.
+        """
+        number = self.rate_limit.wait()
+        try:
             if self.stop.is_set():
                 raise EndpointError("nothing more is asked.")
-            try:
-                return self._send_once(body, parse)
-            except _RetryError as again:
-                reason = again.reason
-                if again.after > LONGEST_WAIT:
-                    raise self._final_error(
-                        f"asks to wait {again.after:,.0f} seconds ({reason}); try again later"
-                    ) from None
-                if again.after:
-                    self.rate_limit.hold(again.after)
-                elif tried < self.settings.retries:
-                    self.rate_limit.sleep(self.rate_limit.back_off(tried))
-        tries = self.settings.retries + 1
-        times = f"{tries} times in a row" if tries > 1 else "once"
-        raise self._final_error(f"failed {times}: {reason}")
+            response = self._send_once(body, parse)
+        except _RetryError as error:
+            failure = error
+        else:
+            self.rate_limit.succeed()
+            return response
+        finally:
+            self.rate_limit.leave(number)
+        if failure.throttles and failure.after <= LONGEST_WAIT:
+            rounds = self.rate_limit.throttle(number, failure.after)
+            if rounds > self.settings.retries:
+                raise self._final_error(
+                    f"asked to slow down {_count_times(rounds)}: {failure.reason} (rpm=… or "
+                    "parallel=… lowers the load)"
+                )
+        raise failure
+
+    def _answers_another(self) -> bool:
+        """Whether the server answers a request again that it has answered before."""
+        body = self._answered.get(self._address())
+        if body is None:
+            return False
+        try:
+            self._take_turn(body, bytes)
+        except (_RetryError, EndpointError, InputError):
+            return False
+        return True
 
     def _send_once(self, body: bytes | None, parse: Callable[[bytes], R]) -> R:
         request = Request(self._address(), body, self._headers())  # noqa: S310
@@ -252,30 +250,33 @@ class EndpointClient:
             words = self._hide(words)
         except (OSError, http.client.HTTPException):
             code, words = "", ""
+        reason = f"status {error.code}, {words}" if words else f"status {error.code}"
         if error.code in RETRY_STATUSES and code != "insufficient_quota":
-            reason = f"status {error.code}, {words}" if words else f"status {error.code}"
-            raise _RetryError(reason, parse_retry_after(error.headers.get("Retry-After")))
+            after = parse_retry_after(error.headers.get("Retry-After"))
+            raise _RetryError(reason, error.code, after)
         if code in CONTENT_FILTER_CODES or error.code in self.refusals:
-            raise RefusedPromptError(words)
+            raise RefusedPromptError(words or f"the server refuses it ({reason})")
         if error.code == 400 and NEW_TOKEN_LIMIT in words and f'"{TOKEN_LIMIT}"'.encode() in body:
             raise TokenLimitNameError
         if error.code in (401, 403):
             key = self.settings.key_env
             there = "the key in" if os.environ.get(key) else "there is no key in"
-            raise self._final_error(
-                f"refuses access (status {error.code}, {words}): {there} {key}, see to it"
-            )
+            raise self._final_error(f"refuses access ({reason}): {there} {key}, see to it")
         if error.code == 404:
+            complete = not self.path or VERSION.search(self.settings.url)
+            hint = "" if complete else ": most addresses end with /v1"
             raise self._final_error(
-                f"knows no model {self.settings.model!r}, or is not at this address (status 404, "
-                f"{words})"
+                f"knows no model {self.settings.model!r}, or is not at this address ({reason})"
+                f"{hint}"
             )
-        raise self._final_error(f"refuses the question (status {error.code}, {words})")
+        raise self._final_error(f"refuses the question ({reason})")
 
     def _final_error(self, what: str) -> EndpointError:
+        proxy = find_proxy(self.settings.target)
+        through = f", through the proxy {proxy}," if proxy else ""
+        kept = "; answers so far are kept, and the same command goes on from there"
         return EndpointError(
-            f"the endpoint {self.settings.url} {what}; answers so far are kept, and the same "
-            "command goes on from there."
+            f"the endpoint {self.settings.url}{through} {what}{kept if self._answered else ''}."
         )
 
     def _timeout_reason(self) -> str:
@@ -317,3 +318,7 @@ class EndpointClient:
         elif key:
             headers["Authorization"] = f"Bearer {key}"
         return headers
+
+
+def _count_times(count: int) -> str:
+    return f"{count} times in a row" if count > 1 else "once"

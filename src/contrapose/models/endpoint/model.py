@@ -24,7 +24,6 @@ from contrapose.models.endpoint.client import (
     NEW_TOKEN_LIMIT,
     TOKEN_LIMIT,
     EndpointClient,
-    RateLimit,
     TokenLimitNameError,
 )
 from contrapose.models.endpoint.protocol import (
@@ -34,6 +33,7 @@ from contrapose.models.endpoint.protocol import (
     EndpointError,
     encode_request,
 )
+from contrapose.models.endpoint.rate_limit import RateLimit
 from contrapose.models.endpoint.settings import EndpointSettings
 from contrapose.models.names import fingerprint
 

@@ -252,13 +252,15 @@ def parse_json(content: bytes) -> Any:
     except RecursionError:
         raise InputError("the reply to the prompt cannot be used (nested too deeply).") from None
     except ValueError:
-        raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
+        raise MalformedReplyError(
+            f"what came back is not JSON: {_shorten(content) or 'nothing'}"
+        ) from None
     return response
 
 
 def malformed_reply(content: bytes) -> MalformedReplyError:
     """Error of a response that lacks the fields of a reply."""
-    return MalformedReplyError(f"what came back is no reply: {_shorten(content)}")
+    return MalformedReplyError(f"what came back is no reply: {_shorten(content) or 'nothing'}")
 
 
 class _UnusableError(ValueError):
@@ -295,7 +297,7 @@ def parse_logprob(value: Any) -> float:
 
 
 def parse_error(content: bytes) -> tuple[str, str]:
-    """Parse the error code and message of a failed response."""
+    """Parse the error code and message of a failed response; empty where there are none."""
     try:
         error = json.loads(content)
         error = error.get("error", error)
@@ -341,4 +343,4 @@ def _shorten(content: bytes) -> str:
     """Beginning of a response on one line."""
     words = " ".join(content[:2000].decode(errors="replace").split())
     shown = words if len(words) <= 200 else f"{words[:199]}…"
-    return shown.rstrip(".") or "nothing"
+    return shown.rstrip(".")

@@ -23,7 +23,7 @@ from contrapose.models.capabilities import (
     check_pairs,
 )
 from contrapose.models.caption_tokens import CaptionTokenCounter
-from contrapose.models.endpoint.client import EndpointClient, RateLimit
+from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.protocol import (
     IMAGE_FORMAT,
@@ -36,6 +36,7 @@ from contrapose.models.endpoint.protocol import (
     malformed_reply,
     parse_json,
 )
+from contrapose.models.endpoint.rate_limit import RateLimit
 from contrapose.models.endpoint.settings import EndpointSettings
 from contrapose.models.endpoint.sglang import SglangServer
 from contrapose.models.endpoint.vllm import VllmServer
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 REFUSALS = frozenset((400, 413, 422))
 """Statuses by which a server refuses one prompt, such as one that is too long."""
-BATCHES = 4
+BATCHES = 8
 """Pairs of a batch for each concurrent request."""
 LONGEST_CAPTION = 1024
 """Most tokens of a caption, as for models on this machine."""
@@ -138,7 +139,7 @@ def ask_facts(settings: EndpointSettings, rate_limit: RateLimit) -> ServedFacts:
 def _ask_weight_version(settings: EndpointSettings, rate_limit: RateLimit) -> dict[str, Any]:
     """Facts of SGLang's model; none where it is too old to state them."""
     root = settings.target._replace(path=settings.target.path.removesuffix("/v1"))
-    bare = replace(settings, target=root, retries=0)
+    bare = replace(settings, target=root)
     for path in ("/model_info", "/get_model_info"):
         try:
             return dict(EndpointClient(bare, rate_limit, path=path).request(None, _parse_object))

@@ -44,6 +44,8 @@ PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 SETTING = re.compile(r"\w+=")
+INNER_SETTING = re.compile(r",(?=\w+=[^@]*$)")
+"""Comma before what looks like a setting inside a value, but not inside credentials."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 DEFAULTS: Mapping[str, str] = {
@@ -187,9 +189,12 @@ def _split_pairs(text: str, known: Mapping[str, str]) -> tuple[str, list[tuple[s
     model, comma, rest = text.partition(",")
     if comma and "?" not in model and SETTING.match(rest):
         parts = re.split(rf",(?=(?:{'|'.join(known)})=)", rest)
-        return model, [(key, value) for key, _, value in (part.partition("=") for part in parts)]
-    body, _, query = text.partition("?")
-    return body, parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    else:
+        model, _, query = text.partition("?")
+        pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+        parts = [f"{key}={value}" for key, value in pairs]
+    singles = [single for part in parts for single in INNER_SETTING.split(part)]
+    return model, [(key, value) for key, _, value in (one.partition("=") for one in singles)]
 
 
 def parse_settings(text: str) -> EndpointSettings:
@@ -200,14 +205,18 @@ def parse_settings(text: str) -> EndpointSettings:
     """
     model, given = split_name(text)
     kind = find_server_kind(text) or "openai"
-    values = {**list_defaults(kind), **given}
+    defaults = list_defaults(kind)
+    if not given.get("url", "-").strip():
+        usual = defaults["url"] or f"OPENAI_BASE_URL or {OPENAI_URL}"
+        raise InputError(f"url is empty: give the server's address, or leave url out for {usual}.")
+    values = {**defaults, **given}
     url = values["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     target = _parse_url(url)
     host = target.netloc.rpartition("@")[2]
     if not VARIABLE.fullmatch(values["key_env"]):  # it may be the key itself, so it is not shown
         raise InputError(
             "key_env must be the name of the environment variable that holds the key, such as "
-            f"{list_defaults(kind)['key_env']}, and not the key."
+            f"{defaults['key_env']}, and not the key."
         )
     if values["temperature"] not in ("0", "default"):
         raise InputError(

@@ -9,15 +9,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from threading import Lock
 from typing import Any, cast
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import (
     HTTPHandler,
     HTTPRedirectHandler,
     HTTPSHandler,
     OpenerDirector,
+    ProxyHandler,
     Request,
     build_opener,
+    getproxies,
+    proxy_bypass,
 )
 from weakref import WeakSet
 
@@ -111,12 +116,39 @@ class _NoRedirect(HTTPRedirectHandler):
         """Follow no redirect, so that it becomes an HTTP error."""
 
 
+class _RemoteProxyHandler(ProxyHandler):
+    """Proxy handler that leaves servers on this machine alone: a proxy could not reach them."""
+
+    def proxy_open(self, req: Request, proxy: str, type: str) -> Any:  # noqa: A002
+        """Hand a request to the proxy, unless it is for this machine."""
+        if is_loopback(urlsplit(req.full_url).hostname or ""):
+            return None
+        return super().proxy_open(req, proxy, type)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def find_proxy(target: SplitResult) -> str:
+    """Host and port of the proxy through which an address is reached; empty for none."""
+    host = target.netloc.rpartition("@")[2]
+    if is_loopback(target.hostname or "") or proxy_bypass(host):
+        return ""
+    proxy = getproxies().get(target.scheme, "")
+    return proxy.rpartition("://")[2].rpartition("@")[2].rstrip("/")
+
+
 class Transport:
     """Opener of connections; thread-safe. `abort` breaks off those of all threads."""
 
     def __init__(self) -> None:
         handlers = _DeadlineHandler(self._watch), _DeadlineSecureHandler(self._watch)
-        self._opener: OpenerDirector = build_opener(_NoRedirect, *handlers)
+        self._opener: OpenerDirector = build_opener(_NoRedirect, _RemoteProxyHandler, *handlers)
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._lock = Lock()
         self._aborted = False

@@ -7,7 +7,7 @@ fingerprint is of the content that is loaded.
 from __future__ import annotations
 
 import logging as levels
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,15 +71,11 @@ def fetch(
         others = [] if pattern in OPEN_CLIP_WEIGHTS else list(OPEN_CLIP_WEIGHTS)
         snapshot = download(source, revision, name, [*_HUB_TEXTS, *code_too, pattern], others)
         if any(
-            pattern in OPEN_CLIP_WEIGHTS or _is_transformers_file(file)
+            pattern in OPEN_CLIP_WEIGHTS or not file.name.startswith("open_clip")
             for file in snapshot.glob(pattern)
         ):
             break
     return snapshot, snapshot.name
-
-
-def _is_transformers_file(file: Path) -> bool:
-    return not file.name.startswith("open_clip")
 
 
 def download(
@@ -236,8 +232,7 @@ class Checkpoint:
         """Load the library's tokenizer."""
         from transformers import AutoTokenizer
 
-        if not list_files(Path(self.source), _VOCABULARIES):
-            raise InputError(f"{self.name} has no tokeniser: it holds no vocabulary file.")
+        require_vocabulary(Path(self.source).iterdir(), self.name)
         return self._load_part(AutoTokenizer, "tokeniser")
 
     def _load_part(self, kind: Any, what: str, **arguments: Any) -> Any:
@@ -343,6 +338,16 @@ def _read_config(folder: Path, name: str, options: LoadOptions) -> Any:
 def list_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     """Sorted files of a folder, not its subfolders, that match the patterns."""
     return sorted({file for pattern in patterns for file in folder.glob(pattern)})
+
+
+def require_vocabulary(files: Iterable[Path], name: str) -> None:
+    """Refuse a model without a vocabulary: transformers would make an empty tokenizer for it.
+
+    Raises:
+        InputError: no file is a vocabulary.
+    """
+    if not any(file.match(pattern) for file in files for pattern in _VOCABULARIES):
+        raise InputError(f"{name} has no tokeniser: it holds no vocabulary file.")
 
 
 def refuse_architectures(checkpoint: Checkpoint, unsupported: Mapping[str, str]) -> None:
