@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         may_hold_surrogates as may_hold_surrogates,
         parse_count as parse_count,
         parse_json as parse_json,
+        read_bytes as read_bytes,
         read_lines as read_lines,
         read_text as read_text,
         require_regular as require_regular,
@@ -84,7 +85,8 @@ else:
             "require_parquet_size",
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
-            "parse_json read_lines read_text require_regular require_unicode unique_keys",
+            "parse_json read_bytes read_lines read_text require_regular require_unicode "
+            "unique_keys",
             "work_folder": "WorkFolder hold_folder open_work_folder try_lock",
         },
     )

@@ -82,11 +82,21 @@ def require_regular(path: Path) -> None:
         raise InputError("is not a regular file, but a pipe, a socket or a device.", file=path)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a file's bytes, without waiting for the writer of a pipe.
+
+    Raises:
+        InputError: it is a pipe, a socket or a device.
+        OSError: it cannot be read.
+    """
+    require_regular(path)
+    return path.read_bytes()
+
+
 def read_text(path: Path, problems: Problems) -> str:
     """Read a file as UTF-8; invalid bytes are reported as a problem with their line."""
-    require_regular(path)
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except OSError as error:

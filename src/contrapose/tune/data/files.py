@@ -81,6 +81,7 @@ def read_training_set(path: Path, images: Path | None = None) -> TrainingSet:
     """
     if is_tar(path):
         return read_tars(path)
+    require_regular(path)
     if not path.is_file():
         raise InputError(
             f"is not there: {option('data')} is a file of pairs, or scenes.", file=path
