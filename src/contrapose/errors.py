@@ -19,6 +19,10 @@ FLAGS = {
 """Options whose flag has another name, because Python reserves it."""
 
 
+LONG_WORD = re.compile(r"(\S{160})\S{100,}")
+"""Word in a sentence that is too long to be read, such as an id of a thousand characters."""
+
+
 class ContraposeError(Exception):
     """Something the user can put right; the command line prints it without a traceback."""
 
@@ -26,10 +30,12 @@ class ContraposeError(Exception):
 class InputError(ContraposeError):
     """A file or an argument is not what it should be; names file and line where they are known.
 
-    The sentence is one line: ends of lines and codes for terminals that it quotes are spelled out.
+    The sentence is one line: ends of lines and codes for terminals that it quotes are spelled out,
+    and of an id or a word of thousands of characters it shows the beginning.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
+        message = LONG_WORD.sub(r"\1…", message)
         self.message = one_line(message)
         self.file = file
         self.line = line

@@ -5,6 +5,7 @@ Players may be typed: words as `O=cat,mat;R=on`, regions as `O1=10,20,60,90;O2=m
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +41,7 @@ from contrapose.diagnose.run import resolve_model
 from contrapose.diagnose.words import PlayerKind, UserWords, choose_words, describe_source
 from contrapose.engine import AnswerStore, Progress, ScoringContext
 from contrapose.errors import InputError, option
-from contrapose.files import local_path
+from contrapose.files import local_path, require_text
 from contrapose.models import Model
 from contrapose.models.masking.text import Span
 from contrapose.results.schema import SchemaModel
@@ -234,8 +235,10 @@ def _join_games(words: PairGame, regions: PairGame) -> PairGame:
 
 def _build_example(request: ExplainRequest) -> Example:
     texts = [request.text] if request.against is None else [request.text, request.against]
-    if not all(text.strip() for text in texts):
-        raise InputError("a caption is empty.")
+    for text in texts:
+        require_text("text", text)
+        if not text.strip():
+            raise InputError("a caption is empty.")
     if request.against == request.text:
         raise InputError(f"{option('against')} is the same caption as {option('text')}.")
     ref = ImageRef(request.image.name, request.image)
@@ -276,10 +279,7 @@ def _choose_players(
 
 def _is_path(text: str) -> bool:
     """Whether a text names a file, and does not spell players itself."""
-    try:
-        return Path(text).exists()
-    except (OSError, ValueError):  # too long for a name
-        return False
+    return os.path.exists(text)  # noqa: PTH110 - also of one too long for a name
 
 
 @dataclass(frozen=True, slots=True)

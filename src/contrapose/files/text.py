@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 
 
 class MalformedError(Exception):
@@ -184,6 +184,22 @@ def require_unicode(value: Any) -> None:
         raise SurrogateError from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def require_text(name: str, text: str) -> None:
+    """Require that a text which was given in a program or on a command line is valid Unicode.
+
+    Args:
+        name: the option that it was given as.
+        text: the text.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not is_valid_unicode(text):
+        raise InputError(
+            f"{option(name)} must be valid Unicode; {text!r} holds half of a surrogate pair."
+        )
 
 
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
