@@ -21,6 +21,7 @@ from contrapose.cli.console import (
     accept_all_characters,
     discard_output,
     flush_output,
+    ignore_tiny_width,
 )
 from contrapose.cli.help import add_help
 from contrapose.cli.signals import interrupting_signals, settle_signal
@@ -192,6 +193,7 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
     debug = "--debug" in words
     try:
         accept_all_characters()
+        ignore_tiny_width()
         _require_unicode(words)
         with command_line_names(words), warnings.catch_warnings():
             warnings.simplefilter("always", DamageWarning)
@@ -206,6 +208,11 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
                 flush_output()
     except BrokenPipeError:
         discard_output()
+        return 0
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        discard_output()  # typer's own consoles, as of the help, end with 1 at a closed pipe
         return 0
     except KeyboardInterrupt:
         code = INTERRUPTED
