@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -48,12 +49,17 @@ class SubsetError(InputError):
 
 
 class MissingExtraError(ContraposeError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed, or cannot be loaded.
+
+    Raised while an ImportError is handled, it tells which of the two it is.
+    """
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(
-            f"{purpose} needs {package}, which is not installed: {install_command(extra)}."
-        )
+        why = f"is not installed: {install_command(extra)}"
+        error = sys.exception()
+        if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+            why = f"is installed, and cannot be loaded ({first_line(error)})"
+        super().__init__(f"{purpose} needs {package}, which {why}.")
 
 
 def install_command(*extras: str) -> str:

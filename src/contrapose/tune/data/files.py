@@ -138,7 +138,7 @@ def _find_image(record: Record, root: Path) -> Path:
     path = resolve_name(joined)
     if path is None:
         raise MalformedError(
-            f"record {record.key}: the image {record.value[name]!r} is not in {root}."
+            f"record {record.key}: the image {record.value[name]!r} is not in {str(root)!r}."
         )
     return path
 
