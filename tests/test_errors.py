@@ -33,6 +33,22 @@ def test_a_checkout_is_named_by_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_
     assert str(MissingExtraError("av", "video", "Reading")).endswith("pip install -e '.[video]'.")
 
 
+def test_a_package_that_cannot_be_loaded_is_not_called_missing() -> None:
+    """As torch under a limit of memory: installing it again would not help."""
+    found: list[str] = []
+    for error in (
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        ModuleNotFoundError("No module named 'torch'"),
+    ):
+        try:
+            raise error
+        except ImportError:
+            found.append(str(MissingExtraError("torch", "torch", "A model")))
+    assert found[0].endswith("is installed, and cannot be loaded (libtorch_cpu.so: failed to map "
+                             "segment from shared object).")  # fmt: skip
+    assert "not installed: pip install" in found[1]
+
+
 @pytest.mark.parametrize(
     ("origin", "command"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,10 @@ FLAGS = {
 """Options whose flag has another name, because Python reserves it."""
 
 
+LONG_WORD = re.compile(r"(\S{160})\S{100,}")
+"""Word in a sentence that is too long to be read, such as an id of a thousand characters."""
+
+
 class ContraposeError(Exception):
     """Something the user can put right; the command line prints it without a traceback."""
 
@@ -26,10 +31,12 @@ class ContraposeError(Exception):
 class InputError(ContraposeError):
     """A file or an argument is not what it should be; names file and line where they are known.
 
-    The sentence is one line: ends of lines and codes for terminals that it quotes are spelled out.
+    The sentence is one line: ends of lines and codes for terminals that it quotes are spelled out,
+    and of an id or a word of thousands of characters it shows the beginning.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
+        message = LONG_WORD.sub(r"\1…", message)
         self.message = one_line(message)
         self.file = file
         self.line = line
@@ -42,12 +49,17 @@ class SubsetError(InputError):
 
 
 class MissingExtraError(ContraposeError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed, or cannot be loaded.
+
+    Raised while an ImportError is handled, it tells which of the two it is.
+    """
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(
-            f"{purpose} needs {package}, which is not installed: {install_command(extra)}."
-        )
+        why = f"is not installed: {install_command(extra)}"
+        error = sys.exception()
+        if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+            why = f"is installed, and cannot be loaded ({first_line(error)})"
+        super().__init__(f"{purpose} needs {package}, which {why}.")
 
 
 def install_command(*extras: str) -> str:

@@ -8,10 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from contrapose.cli import main
 from contrapose.cli.app import MALLOC_OPTIONS
@@ -85,6 +88,59 @@ def test_a_full_output() -> None:
     assert ended.returncode == 2
     assert len(ended.stderr.strip().split("\n")) == 1
     assert "No space left" in ended.stderr
+
+
+def status_without_reader(monkeypatch: pytest.MonkeyPatch, both: bool, *arguments: str) -> int:
+    """Status of a command whose output, or also standard error, nobody reads."""
+    with ExitStack() as stack:
+        for name in ("stdout", "stderr") if both else ("stdout",):
+            reader, writer = os.pipe()
+            os.close(reader)
+            monkeypatch.setattr(sys, name, stack.enter_context(os.fdopen(writer, "w")))
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+    monkeypatch.undo()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("words", ["list benchmarks", "list benchmarks --json", "-h", "--version"])
+def test_a_closed_pipe_is_no_fault(monkeypatch: pytest.MonkeyPatch, words: str, both: bool) -> None:
+    assert status_without_reader(monkeypatch, both, *words.split()) == 0
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_work_is_finished_when_nobody_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, both: bool
+) -> None:
+    """The page of an explanation is written, and a gate fails for its own reason alone."""
+    Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
+    out = tmp_path / "page.html"
+    words = ["explain", "tiny-clip", "--image", str(tmp_path / "a.png"), "--text", "a cat"]
+    words += ["--superpixels", "0", "--no-cache", "--out", str(out)]
+    assert status_without_reader(monkeypatch, both, *words) == 0
+    assert out.stat().st_size > 1000
+    examples, scores = tmp_path / "e.jsonl", []
+    rows = [{"image": f"{i}.png", "texts": ["a cat", "a dog"], "right": 0} for i in range(40)]
+    examples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, right in (("good", 1.0), ("bad", -1.0)):
+        scores.append(str(tmp_path / f"{name}.npy"))
+        np.save(scores[-1], np.array([[right, 0.0]] * 40))
+    for pair, status in ((scores, 1), (scores[::-1], 0)):
+        words = ["compare", *pair, "--on", str(examples), "--gate", "--resamples", "100"]
+        assert status_without_reader(monkeypatch, both, *words) == status
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "19"])
+@pytest.mark.parametrize("words", ["list benchmarks", "-h"])
+def test_a_width_in_which_nothing_fits_counts_for_none(
+    monkeypatch: pytest.MonkeyPatch, cli: Cli, columns: str, words: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    narrow = cli(*words.split()).out
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert narrow == cli(*words.split()).out
+    assert len(narrow) > 1000
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.conftest import Cli
 
@@ -241,6 +242,43 @@ def test_escape_codes_of_files_do_not_reach_the_terminal(cli: Cli, tmp_path: Pat
     said = cli("metrics", "wino\x1b[2J\x9bground", "--scores", path)
     assert r"\x1b[2J\x9b" in said.refused()
     assert "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("option", ["--text", "--against"])
+def test_arguments_that_are_no_text(cli: Cli, tmp_path: Path, option: str) -> None:
+    """Bytes that are not UTF-8, and UTF-8 that a locale makes Python take for ASCII."""
+    words = {"--text": "a cat", "--against": "a dog"} | {option: "\udce2\udc80\udc9c\udcc3\udca9"}
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    said = cli(
+        *("explain", "tiny-clip", "--image", tmp_path / "a.png"),
+        *(word for pair in words.items() for word in pair),
+    )
+    assert "UTF-8 text" in said.refused()
+    assert "UTF-8" in cli("search", tmp_path, "--text", "\udcff").refused()
+
+
+def test_names_of_files_say_themselves_that_they_are_not_utf8(cli: Cli, tmp_path: Path) -> None:
+    bad = tmp_path / "caf\udce9.jsonl"
+    bad.write_text("{}")
+    assert "rename it" in cli("check", "data", bad).refused()
+
+
+def test_negatives_that_are_no_list(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "neg.csv"
+    path.write_text("image,caption,negatives\na.png,a,[1\na.png,a,[\n")
+    scores = write(tmp_path / "s.jsonl", [{"label": "0_c0_i0", "score": 1.0}])
+    assert "neg.csv, line 2: record 0: 'negatives'" in refuse(cli, tmp_path, str(path), scores)
+    said = cli("check", "data", path)
+    assert said.status == 1
+    assert said.out.count("malformed record") == 2
+
+
+def test_an_id_of_thousands_of_characters_is_cut(cli: Cli, tmp_path: Path) -> None:
+    rows = [*ROWS, {"label": f"{'9' * 3000}_c0_i0", "score": 0.1}]
+    message = refuse(cli, tmp_path, "winoground", write(tmp_path / "s.jsonl", rows))
+    assert "line 1601" in message
+    assert "9…" in message
+    assert len(message) < 700
 
 
 @pytest.mark.parametrize("out", ["s3://bucket/run", "x" * 300, "caf\udce9"])

@@ -20,7 +20,7 @@ from contrapose.data import (
     registry,
 )
 from contrapose.errors import InputError
-from contrapose.files import Problems
+from contrapose.files import Problems, did_you_mean
 from tests.fakes import Entry
 
 
@@ -68,6 +68,12 @@ def test_did_you_mean(typed: str, meant: str) -> None:
     with pytest.raises(InputError, match="did you mean") as refused:
         find_benchmark(typed)
     assert meant in str(refused.value)
+
+
+@pytest.mark.parametrize("known", [[], [""]])
+def test_no_name_is_known(known: list[str]) -> None:
+    """As where no example has a subset."""
+    assert did_you_mean("x", known) == "there are none."
 
 
 def test_names_like_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.models.function import FunctionModel
 from tests.fakes import Fake, Tower, choices, made, pairs
+from tests.special_files import SPECIAL_FILES, make_special_file
 
 
 class Clock:
@@ -89,7 +91,7 @@ def test_short_work_is_neither_said_nor_kept(tmp_path: Path, clock: Clock) -> No
     assert not [line for line in run_batches(book, clock, 100) if "earlier" in line]
 
 
-@pytest.mark.parametrize("content", [b"{", b"[1]", b'{"x": 3}', b"\xff", b"null"])
+@pytest.mark.parametrize("content", [b"{", b"[1]", b'{"x": 3}', b"\xff", b"null", b"[" * 100_000])
 def test_a_damaged_file_costs_nothing_but_the_estimate(tmp_path: Path, content: bytes) -> None:
     book = PaceBook(AnswerStore(tmp_path), Tower(), None)
     (tmp_path / "paces").mkdir()
@@ -97,8 +99,19 @@ def test_a_damaged_file_costs_nothing_but_the_estimate(tmp_path: Path, content: 
     assert book.find("itc") is None
     book.record("itc", 5.0, 10)
     assert book.find("itc") == 0.5
-    (tmp_path / "paces" / book.name).write_text(json.dumps({f"itc, {book.place}": "soon"}))
+    values: tuple[Any, ...] = ("soon", 10**400, [], None, -1.0, float("nan"))
+    for value in values:
+        (tmp_path / "paces" / book.name).write_text(json.dumps({f"itc, {book.place}": value}))
+        assert book.find("itc") is None
+
+
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
+def test_what_is_no_file_is_ignored(tmp_path: Path, kind: str) -> None:
+    book = PaceBook(AnswerStore(tmp_path), Tower(), None)
+    (tmp_path / "paces").mkdir()
+    make_special_file(tmp_path / "paces" / book.name, kind)
     assert book.find("itc") is None
+    book.record("itc", 5.0, 10)
 
 
 def test_models_without_a_fingerprint_have_no_pace(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrapose.arrays import Ragged
 from contrapose.engine import (
     AnswerStore,
     ScoringContext,
@@ -25,14 +30,17 @@ from contrapose.engine import (
     row_blocks,
     score_examples,
     score_tokens,
+    storage,
     store,
 )
+from contrapose.engine.content_ids import CONTENT_IDS, IMAGE_FILES
 from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.storage import FileRange, LocalStorage
 from contrapose.errors import DamageWarning, InputError
 from tests.engine.killed import Slow
 from tests.engine.models import Reader
 from tests.fakes import Fake, choices, number, pairs, seen
+from tests.special_files import SPECIAL_FILES, make_special_file
 
 
 def test_round_trip_over_parts_and_programs(tmp_path: Path) -> None:
@@ -304,6 +312,132 @@ def test_damaged_parts_are_named_and_set_aside(tmp_path: Path, content: bytes) -
     again = AnswerStore(tmp_path).table("m", "s")
     again.add(["a"], ["x"], {"value": np.array([1.0])})
     assert again.find(["a"], ["x"]).tolist() == [0]
+
+
+@pytest.mark.parametrize("column", ["value", "vector"])
+@pytest.mark.parametrize("metadata", [True, False])
+@pytest.mark.parametrize("other", [("other", "s"), ("m", "t"), (IMAGE_FILES, CONTENT_IDS)])
+def test_parts_of_another_table_are_not_used(
+    tmp_path: Path,
+    other: tuple[str, str],
+    metadata: bool,
+    column: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts copied from another table are set aside; the model is in metadata, or in columns."""
+    if not metadata:
+        monkeypatch.setattr(part_files, "MODEL_KEY", b"none")
+    values = np.array([1.0, 2.0]).reshape((2,) if column == "value" else (2, 1))
+    tables = [AnswerStore(tmp_path).table(*names) for names in (("m", "s"), other)]
+    for k, table in enumerate(tables):
+        table.add(["a", f"b{k}"], ["x", "x"], {column: values + 2 * k})
+    own, foreign = (next((tmp_path / table.folder).iterdir()) for table in tables)
+    copied = own.with_name(foreign.name)
+    copied.write_bytes(foreign.read_bytes())
+    which = "model" if other[0] != "m" else "score"
+    table = AnswerStore(tmp_path).table("m", "s")
+    with pytest.warns(DamageWarning, match=f"another {which}.*set aside.*not used") as said:
+        rows = table.find(["a", "b0", "b1"], ["x"] * 3)
+    assert str(copied) in str(said[0].message)
+    assert rows.tolist() == [0, 1, -1]
+    assert table.values(rows[:2], column).ravel().tolist() == [1.0, 2.0]
+    assert not copied.exists()
+    assert AnswerStore(tmp_path).table("m", "s").find(["b1"], ["x"]).tolist() == [-1]
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "8" + "9" * 19])
+def test_a_number_of_a_part_leaves_room_for_the_next(tmp_path: Path, number: str) -> None:
+    AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    (part,) = tmp_path.rglob("*.parquet")
+    part.rename(part.with_name(number + part.name[20:]))
+    for name in "bc":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamageWarning)
+            table = AnswerStore(tmp_path).table("m", "s")
+            table.add([name], ["x"], {"value": np.array([2.0])})
+    table = AnswerStore(tmp_path).table("m", "s")
+    assert (table.find(["b", "c"], ["x", "x"]) >= 0).all()
+
+
+@pytest.mark.parametrize("at", ["open", "read"])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.ENOMEM, errno.ESTALE])
+@pytest.mark.parametrize("column", ["value", "vector", "lists"])
+def test_a_passing_fault_damages_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, number: int, column: str
+) -> None:
+    """What cannot be read now is no damage: one sentence, and the answers stay where they are."""
+    columns: dict[str, np.ndarray | Ragged] = {
+        "value": np.array([1.0]),
+        "vector": np.array([[1.0]]),
+        "lists": Ragged.of([[1]]),
+    }
+    AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {column: columns[column]})
+    (part,) = tmp_path.rglob("*.parquet")
+    faults = [True]
+    broken = "os.open" if at == "open" else "_read_bytes"
+    real: Any = os.open if at == "open" else storage._read_bytes
+
+    def read(*words: Any) -> Any:
+        if faults:
+            raise OSError(number, os.strerror(number))
+        return real(*words)
+
+    monkeypatch.setattr(f"contrapose.engine.storage.{broken}", read)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"cannot be read \(") as ended:
+            AnswerStore(tmp_path, read_only=True).table("m", "s").find(["a"], ["x"])
+        assert str(part) in str(ended.value)
+    faults.clear()
+    table = AnswerStore(tmp_path, read_only=True).table("m", "s")
+    rows = table.find(["a"], ["x"])
+    assert rows.tolist() == [0]
+    faults.append(True)
+    if column != "value":
+        with pytest.raises(InputError, match=r"cannot be read \("):
+            table.values(rows, column) if column == "vector" else table.lists(rows, column)
+    assert part.exists()
+
+
+@pytest.mark.parametrize(
+    ("sound", "error"),
+    [
+        (0, pa.ArrowMemoryError("out of memory")),
+        (0, OSError("Couldn't deserialize thrift: std::bad_alloc")),
+        (1, MemoryError()),
+        (1, pa.ArrowMemoryError("out of memory")),
+        (1, OSError("zstd is not built")),
+    ],
+)
+def test_low_memory_damages_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound: int, error: Exception
+) -> None:
+    """Neither while the footer is read nor, once its digest has matched, while it is decoded."""
+    AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    calls: list[Exception | None] = [*[None] * sound, *[error] * 3]
+    real = pq.ParquetFile
+
+    def open_file(*words: Any, **options: Any) -> Any:
+        if (fault := calls.pop(0) if calls else None) is not None:
+            raise fault
+        return real(*words, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", open_file)
+    with pytest.raises((MemoryError, InputError)):
+        AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"])
+    calls.clear()
+    assert AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"]).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
+def test_what_is_no_file_is_no_part(tmp_path: Path, kind: str) -> None:
+    """A pipe in the place of a part, which would never end, is set aside."""
+    AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    (part,) = tmp_path.rglob("*.parquet")
+    other = part.with_name("0" * 20 + part.name[20:])
+    make_special_file(other, kind)
+    with pytest.warns(DamageWarning, match="set aside"):
+        assert AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"]).tolist() == [0]
+    assert [name.name for name in part.parent.glob("*.parquet")] == [part.name]
 
 
 @pytest.mark.parametrize("score", ["itc", "lm"])

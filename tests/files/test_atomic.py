@@ -24,6 +24,7 @@ from contrapose.files import (
     write_bytes,
     write_text,
 )
+from tests.special_files import SPECIAL_FILES, make_special_file
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -316,6 +317,17 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
         assert live.is_dir()  # its process is alive
         assert set(tmp_path.iterdir()) == {mine, live}
     assert set(tmp_path.iterdir()) == {mine, tmp_path / "other"}
+
+
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
+def test_no_leftover_is_waited_for(tmp_path: Path, kind: str) -> None:
+    """A pipe under a temporary name is opened without waiting for its writer, and removed."""
+    left = tmp_path / ".x.contrapose-tmp"
+    make_special_file(left, kind)
+    os.utime(left, (1, 1), follow_symlinks=False)
+    require_free(tmp_path / "out")
+    if kind in ("pipe", "folder"):
+        assert not left.exists()
 
 
 def test_a_young_leftover_stays_for_now(tmp_path: Path) -> None:

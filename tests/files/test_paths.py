@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from contrapose.errors import InputError
 from contrapose.files import MalformedError, include, local_path, resolve_name, safe_join
+from tests.special_files import make_special_file
 
 
 @pytest.mark.parametrize(
@@ -194,10 +195,29 @@ def test_paths_that_can(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert local_path(name) == Path(name)
 
 
+def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (loop, loop / "out"):
+        with pytest.raises(InputError, match="cannot be used"):
+            local_path(path)
+    for name in ("loop/x.py", "loop.py"):
+        (tmp_path / "loop.py").unlink(missing_ok=True)
+        (tmp_path / "loop.py").symlink_to("loop.py")
+        with pytest.raises(InputError, match="cannot be used"):
+            include(tmp_path / name)
+
+
+def test_a_pipe_is_not_included(tmp_path: Path) -> None:
+    make_special_file(tmp_path / "a.py", "pipe")
+    with pytest.raises(InputError, match="not a regular file"):
+        include(tmp_path / "a.py")
+
+
 def test_a_folder_that_may_not_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "lstat", refuse)
+    monkeypatch.setattr(Path, "stat", refuse)
     with pytest.raises(InputError, match="Permission denied"):
         local_path(tmp_path / "closed" / "out")

@@ -218,7 +218,7 @@ def test_folders_that_hold_no_model(tmp_path: Path) -> None:
 
 def test_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(module: str) -> Any:
-        raise ImportError(name="sentence_transformers")
+        raise ModuleNotFoundError(name="sentence_transformers")
 
     monkeypatch.setattr(registry, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"\[st\]"):

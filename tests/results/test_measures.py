@@ -60,6 +60,14 @@ def test_grouping_drops_and_nests() -> None:
     assert group_units(tags, Macro("subset")) is None
 
 
+def test_a_nul_at_the_end_of_a_tag_tells_it_apart() -> None:
+    """Arrays of texts drop it, as if `x` and `x\\0` were one value."""
+    found = group_units(measured(subset=("x\0", "x", "y", "x\0")), Macro("subset"))
+    assert found is not None
+    assert found.names == ("x\0", "x", "y")
+    assert found.codes.tolist() == [0, 1, 2, 0]
+
+
 def test_words() -> None:
     assert describe_aggregation(Micro()) == "mean over examples"
     words = describe_aggregation(Macro("subset", {"kubric": ("a", "b", "c")}))

@@ -52,7 +52,7 @@ def test_recall_counts_what_is_missed(index: Index) -> None:
 
 def test_without_lancedb(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> object:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(backends, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"\[lance\]"):

@@ -112,6 +112,17 @@ def test_links_do_not_lead_outside(tmp_path: Path) -> None:
     assert "outside" in skipped["link.png"]
 
 
+def test_links_to_themselves_are_skipped(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path / "photos")
+    (folder / "loop.png").symlink_to("loop.png")
+    report = build(folder)
+    assert len(report.index) == 5
+    assert "cannot be read" in report.index.skipped["loop.png"]
+    (folder / "list.txt").symlink_to("list.txt")
+    with pytest.raises(InputError):
+        list_images(folder / "list.txt")
+
+
 def test_a_list_of_images(tmp_path: Path) -> None:
     folder = write_photos(tmp_path)
     listed = [folder / "green-1.png", folder / "more" / "red-0.png"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
-from contrapose.search.queries import WordChange, parse_edits
+from contrapose.search.queries import SearchQuery, WordChange, parse_edits
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,19 @@ from contrapose.search.queries import WordChange, parse_edits
 )
 def test_lines(line: str, text: str | None, changes: list[tuple[str, str]]) -> None:
     assert parse_edits(line) == (text, tuple(WordChange(*change) for change in changes))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"text": "\ud800"},
+        {"text": "a", "changes": (WordChange("a", "\udc80"),)},
+        {"text": "a", "captions": ("a", "\udc80")},
+    ],
+)
+def test_halves_of_surrogate_pairs_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"must be valid Unicode; .*surrogate"):
+        SearchQuery(**given)
 
 
 @pytest.mark.parametrize("line", ["->", "cat -> cat", "a -> b -> c"])

@@ -21,17 +21,20 @@ from contrapose.cli.console import (
     accept_all_characters,
     discard_output,
     flush_output,
+    ignore_tiny_width,
 )
 from contrapose.cli.help import add_help
 from contrapose.cli.signals import interrupting_signals, settle_signal
 from contrapose.errors import (
     ContraposeError,
     DamageWarning,
+    InputError,
     command_line_names,
     first_line,
     hide_credentials,
     one_line,
 )
+from contrapose.files.text import MalformedError, is_valid_unicode
 
 VERBS = {
     "demo": "demo",
@@ -94,6 +97,9 @@ app = typer.Typer(
 
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
+
+FIXABLE = (ContraposeError, MalformedError, OSError, MemoryError)
+"""Errors that the user or the system can mend."""
 
 INTERRUPTED = 128 + signal.SIGINT
 """Exit status of a command that Ctrl-C ended, by typer's rule and a shell's."""
@@ -187,6 +193,8 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
     debug = "--debug" in words
     try:
         accept_all_characters()
+        ignore_tiny_width()
+        _require_unicode(words)
         with command_line_names(words), warnings.catch_warnings():
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
@@ -201,6 +209,11 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
     except BrokenPipeError:
         discard_output()
         return 0
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        discard_output()  # typer's own consoles, as of the help, end with 1 at a closed pipe
+        return 0
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
@@ -214,11 +227,23 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
         code = INTERRUPTED  # a library may turn the interrupt into an error of its own
         if not signals:
             _print_error(_describe_error(error))
-            fixable = isinstance(error, ContraposeError | OSError | MemoryError)
+            fixable = isinstance(error, FIXABLE)
             code = BAD_INPUT if fixable else FAULT
     if code == INTERRUPTED:
         return _end_by_signal(words, signals)
     return code if isinstance(code, int) else 0
+
+
+def _require_unicode(words: Sequence[str]) -> None:
+    """Require that a command's words are text; names of files that are there are refused later.
+
+    Raises:
+        InputError: one holds other bytes, or Python takes them for ASCII alone.
+    """
+    for word in words:
+        if not is_valid_unicode(word) and not os.path.lexists(word):
+            encoding = sys.getfilesystemencoding().upper()
+            raise InputError(f"the argument {word!r} holds bytes that are not {encoding} text.")
 
 
 GOES_ON = ("audit", "build", "data", "diagnose", "eval", "index")
@@ -266,6 +291,8 @@ def _describe_error(error: Exception) -> str:
     """Describe any error in one sentence."""
     if isinstance(error, ContraposeError):
         return str(error)
+    if isinstance(error, MalformedError):
+        return str(InputError(str(error)))
     if isinstance(error, MemoryError):
         return f"memory ran out ({first_line(error)}); ask for less at once."
     if isinstance(error, OSError) and error.strerror:

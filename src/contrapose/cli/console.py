@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any
 
 from contrapose.cli.signals import settle_signal
 from contrapose.errors import printable
@@ -30,18 +31,57 @@ if TYPE_CHECKING:
     from contrapose.report import Table
 
 
+LEAST_WIDTH, USUAL_WIDTH = 20, 80
+"""Columns of a terminal below which nothing can be read, and those that are then used."""
+
+
 def output_console() -> Console:
     """Console of standard output: styled in a terminal, plain text elsewhere."""
-    from rich.console import Console
-
-    return Console(highlight=False, emoji=False, markup=False)
+    return _make_console()
 
 
 def error_console() -> Console:
     """Console of standard error, for progress and remarks."""
+    return _make_console(stderr=True)
+
+
+def _make_console(*, stderr: bool = False) -> Console:
+    console = _console_class()(stderr=stderr, highlight=False, emoji=False, markup=False)
+    if console.width < LEAST_WIDTH:
+        console.width = USUAL_WIDTH
+    return console
+
+
+@cache
+def _console_class() -> type[Console]:
+    """Class of consoles, made when the first one is; Rich takes a while to import."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, emoji=False, markup=False)
+    class PipeConsole(Console):
+        """Console that goes quiet when the reader of its pipe has gone, while the work goes on."""
+
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            discard_output(self.file)
+
+    return PipeConsole
+
+
+def ignore_tiny_width() -> None:
+    """Forget a width of the terminal that the environment gives, and in which nothing fits."""
+    width = os.environ.get("COLUMNS", "")
+    if width.isdecimal() and int(width) < LEAST_WIDTH:
+        del os.environ["COLUMNS"]
+
+
+def echo(text: str) -> None:
+    """Print a text as it is; nothing where the reader of the output has gone."""
+    import typer
+
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        discard_output()
 
 
 ASCII = {
@@ -69,15 +109,22 @@ def accept_all_characters() -> None:
 
 def flush_output() -> None:
     """Write out what is buffered, so that a full disk is known before the command ends."""
-    if sys.stdout is not None and not sys.stdout.closed:
-        sys.stdout.flush()
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
 
 
-def discard_output() -> None:
-    """Let go of what is buffered and cannot be written, which Python would try again at its end."""
+def discard_output(stream: IO[str] | None = None) -> None:
+    """Let go of what is buffered and cannot be written, which Python would try again at its end.
+
+    Args:
+        stream: the stream that cannot be written; None for standard output.
+    """
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, (stream or sys.stdout).fileno())
         os.close(nowhere)
 
 
@@ -101,23 +148,19 @@ def show_as(
     if form is None:
         show(output_console(), parts)
         return
-    import typer
-
     from contrapose.report.formats import render_csv, render_text
 
     if form == "csv":
-        typer.echo(printable(render_csv(rows())))
+        echo(printable(render_csv(rows())))
     else:
-        typer.echo(render_text(parts, "latex" if form == "latex" else "markdown"))
+        echo(render_text(parts, "latex" if form == "latex" else "markdown"))
 
 
 def echo_json(text: str) -> None:
     """Print JSON; characters that control a terminal or that its encoding lacks are escaped."""
-    import typer
-
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     text = re.sub("[\x7f-\x9f]" if unicode else "[^\0-\x7e]", _escape_json, text)
-    typer.echo(text)
+    echo(text)
 
 
 def _escape_json(match: re.Match[str]) -> str:

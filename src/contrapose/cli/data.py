@@ -10,6 +10,7 @@ import typer
 
 from contrapose.cli import options
 from contrapose.cli.console import (
+    echo,
     echo_json,
     error_console,
     output_console,
@@ -43,7 +44,7 @@ def fetch(
     for name in dict.fromkeys(names):
         with show_progress(quiet=quiet) as progress:
             report = fetch_data(name, offline=offline, progress=progress)
-        typer.echo(describe_report(report))
+        echo(describe_report(report))
         if report.by_hand:
             error_console().print(f"Put in by hand: {report.by_hand}")
         if report.missing:
@@ -68,14 +69,14 @@ def verify(
             report = verify_data(name, progress=progress)
         what = f"{name}: {report.files:,} files, {format_size(report.size)}, in {report.folder}"
         if not report.changed:
-            typer.echo(printable(f"{what}: all are as they were fetched"))
+            echo(printable(f"{what}: all are as they were fetched"))
             continue
         changed = True
-        typer.echo(printable(f"{what}: {len(report.changed):,} are not as they were fetched"))
+        echo(printable(f"{what}: {len(report.changed):,} are not as they were fetched"))
         for path, why in list(report.changed.items())[:MOST_NAMES]:
-            typer.echo(printable(f"  {path} {why}"))
+            echo(printable(f"  {path} {why}"))
         if len(report.changed) > MOST_NAMES:
-            typer.echo(f"  and {len(report.changed) - MOST_NAMES:,} more")
+            echo(f"  and {len(report.changed) - MOST_NAMES:,} more")
         error_console().print(f"contrapose data fetch {name} fetches these again.")
     if changed:
         raise typer.Exit(SOME_MISSING)
@@ -108,7 +109,7 @@ def where(
     """Print a benchmark's folder, and nothing else: --root "$(contrapose data where NAME)"."""
     from contrapose.api.data import find_data
 
-    typer.echo(find_data(name))
+    echo(str(find_data(name)))
 
 
 @app.command("remove")
@@ -125,4 +126,4 @@ def remove(
     if not yes and not typer.confirm(f"Delete {folder}?"):
         raise typer.Exit(SOME_MISSING)
     size = remove_data(name)
-    typer.echo(f"{name}: {format_size(size)} deleted")
+    echo(f"{name}: {format_size(size)} deleted")

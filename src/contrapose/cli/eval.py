@@ -12,7 +12,7 @@ import typer
 
 from contrapose import __version__
 from contrapose.cli import options
-from contrapose.cli.console import echo_json
+from contrapose.cli.console import echo, echo_json
 from contrapose.cli.option_groups import (
     ResultOptions,
     RunOptions,
@@ -187,7 +187,7 @@ def evaluate(
         )
     share = getattr(runs, "shard", None)
     if share is not None:
-        echo_json(json.dumps(asdict(share))) if output.as_json else typer.echo(str(share))
+        echo_json(json.dumps(asdict(share))) if output.as_json else echo(str(share))
         return
     results = tuple(run.results for run in runs)
     output.show(

@@ -25,6 +25,7 @@ from contrapose.files import (
     cache_folder,
     did_you_mean,
     parse_json,
+    require_regular,
     safe_join,
     try_lock,
     write_text,
@@ -191,6 +192,7 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; an empty one where there is none that can be read."""
+    require_regular(folder / MANIFEST)
     try:
         content = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
         files = {path: dict(entry) for path, entry in content["files"].items()}

@@ -5,6 +5,7 @@ Players may be typed: words as `O=cat,mat;R=on`, regions as `O1=10,20,60,90;O2=m
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ from contrapose.diagnose.run import resolve_model
 from contrapose.diagnose.words import PlayerKind, UserWords, choose_words, describe_source
 from contrapose.engine import AnswerStore, Progress, ScoringContext
 from contrapose.errors import InputError, option
+from contrapose.files import local_path, require_text
 from contrapose.models import Model
 from contrapose.models.masking.text import Span
 from contrapose.results.schema import SchemaModel
@@ -233,8 +235,10 @@ def _join_games(words: PairGame, regions: PairGame) -> PairGame:
 
 def _build_example(request: ExplainRequest) -> Example:
     texts = [request.text] if request.against is None else [request.text, request.against]
-    if not all(text.strip() for text in texts):
-        raise InputError("a caption is empty.")
+    for text in texts:
+        require_text("text", text)
+        if not text.strip():
+            raise InputError("a caption is empty.")
     if request.against == request.text:
         raise InputError(f"{option('against')} is the same caption as {option('text')}.")
     ref = ImageRef(request.image.name, request.image)
@@ -251,7 +255,7 @@ def _choose_players(
         words = choose_words(request.players, tagger=request.tagger)
     elif request.players == "words":
         raise InputError(f"{option('groups')} and {option('players', 'words')} do not go together.")
-    elif Path(request.groups).is_file():
+    elif _is_path(request.groups):
         words = UserWords.read(Path(request.groups))
     else:
         words = TypedWords.read(request.groups)
@@ -260,7 +264,7 @@ def _choose_players(
         raise InputError(
             f"{option('regions')} and {option('players', 'superpixels')} do not go together."
         )
-    if request.regions is not None and not Path(request.regions).exists():
+    if request.regions is not None and not _is_path(request.regions):
         regions = parse_typed_regions(request.regions, example.id)
     else:
         file = None if request.regions is None else Path(request.regions)
@@ -271,6 +275,11 @@ def _choose_players(
         if isinstance(missing, MissingPlayers):
             raise InputError(f"{missing.reason.rstrip('.')}.")
     return *caches, "text" if regions is None else "all"
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text names a file, and does not spell players itself."""
+    return os.path.exists(text)  # noqa: PTH110 - also of one too long for a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +371,7 @@ def parse_typed_regions(text: str, id_: str) -> UserRegions:
                 raise InputError(f"{source}: the box of {name} must be x,y,width,height.")
             regions[name] = [float(part) for part in numbers]
         else:
-            path = Path(value).resolve()
+            path = local_path(value).resolve()
             regions[name] = str(path.relative_to(path.anchor))
     require_few_players(len(regions), "regions")
     return UserRegions(Path(source), {(id_, 0): (regions, None)}, Path(Path.cwd().anchor))

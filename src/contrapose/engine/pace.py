@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from contrapose.engine.score_types import Progress
@@ -99,9 +98,11 @@ class PaceBook:
 
     def find(self, label: str) -> float | None:
         """Seconds per item of a kind of work in the latest run; None where none was measured."""
-        value = self._read().get(f"{label}, {self.place}")
-        sound = isinstance(value, int | float) and math.isfinite(value) and value > 0
-        return float(value) if sound and value is not None else None
+        value: Any = self._read().get(f"{label}, {self.place}")
+        with suppress(TypeError, ValueError, OverflowError):  # text, or an integer of 400 digits
+            pace = float(value)
+            return pace if math.isfinite(pace) and pace > 0 else None
+        return None
 
     def record(self, label: str, seconds: float, items: int) -> None:
         """Keep the pace of a finished piece of work, where it lasted long enough to tell."""
@@ -115,9 +116,9 @@ class PaceBook:
         if self.storage is None:
             return {}
         try:
-            source = self.storage.read(FOLDER, [self.name])[self.name]
-            content = json.loads(source.read_bytes() if isinstance(source, Path) else source)
-        except (ContraposeError, OSError, ValueError, KeyError):
+            (source,) = self.storage.read_ranges(FOLDER, [(self.name, 0, None)])
+            content = json.loads(source)
+        except (ContraposeError, OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
 

@@ -26,14 +26,18 @@ from contrapose.data.text_columns import ID_BYTES, IdWords
 from contrapose.engine.pair_index import PairIds
 from contrapose.metrics import FloatArray
 
-PART_NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.parquet")
+PART_NAME = re.compile(r"([0-8][0-9]{19})-([0-9a-f]{16})\.parquet")
 """Name of a part: its number, by which parts sort, and the digest of its bytes."""
+
+LAST_NUMBER = 9 * 10**19 - 1
+"""Highest number of a part; a higher one in a name would leave no room for the next part."""
 
 ID_COLUMNS = ("model", "score", "image", "text")
 """Columns that identify a row."""
 
-SHARD_KEY, VECTOR_KEY = b"shard", b"vectors"
-"""Keys of a part's metadata: the shard that wrote it, and type and digests of its vectors."""
+MODEL_KEY, SCORE_KEY, SHARD_KEY, VECTOR_KEY = b"model", b"score", b"shard", b"vectors"
+"""Keys of a part's metadata: the model and the score of its rows, which are read with the footer,
+the shard that wrote it, and type and digests of its vectors."""
 
 DICTIONARY_BYTES = 1 << 26
 """Bytes of distinct image ids up to which a part numbers them."""
@@ -143,7 +147,9 @@ def encode_part(
         elif name not in vectors:
             arrays[name] = pa.array(np.ascontiguousarray(column))
     arrays |= {name: _fixed_array(column) for name, column in vectors.items()}
-    metadata = {SHARD_KEY: shard.encode()} if shard else {}
+    metadata = {MODEL_KEY: model.encode(), SCORE_KEY: score.encode()}
+    if shard:
+        metadata[SHARD_KEY] = shard.encode()
     for column in vectors.values():
         metadata[VECTOR_KEY] = _describe_vectors(column)
     schema = pa.schema(
@@ -165,7 +171,7 @@ def encode_part(
     )
     content: bytes = sink.getvalue().to_pybytes()
     before = PART_NAME.fullmatch(newest)
-    number = max(time.time_ns(), int(before[1]) + 1 if before else 0)
+    number = min(max(time.time_ns(), int(before[1]) + 1 if before else 0), LAST_NUMBER)
     footer = footer_bytes(content)
     start = find_cut(content[-footer:]) or 0
     if any(not content.startswith(column[0].tobytes(), start) for column in vectors.values()):
@@ -251,7 +257,11 @@ def parse_layout(start: int, rows: int, described: bytes | None) -> VectorLayout
 
 
 def find_cut(tail: bytes) -> int | None:
-    """Find where a part's vectors begin, or its footer, from its end; None for no part."""
+    """Find where a part's vectors begin, or its footer, from its end; None for no part.
+
+    Raises:
+        MemoryError: memory ran out, which says nothing about the part.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -265,6 +275,12 @@ def find_cut(tail: bytes) -> int | None:
         end += column.total_compressed_size
         if VECTOR_KEY in (file.schema_arrow.metadata or {}):
             end -= group.num_rows * file.schema_arrow.field(group.num_columns - 1).type.byte_width
-    except (pa.ArrowException, OSError, ValueError, AttributeError, IndexError, OverflowError):
+    except MemoryError:
+        raise
+    except (
+        *(pa.ArrowException, OSError, ValueError, AttributeError, IndexError, OverflowError),
+    ) as error:
+        if "bad_alloc" in str(error):  # Arrow's own reader of footers has no other word for it
+            raise MemoryError(str(error)) from None
         return None
     return int(end) if end >= 0 else None

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from contrapose.data.text_columns import ID_BYTES, IdWords
 from contrapose.engine.pair_index import PairFilter, PairIds
 from contrapose.engine.part_files import (
     ID_COLUMNS,
+    MODEL_KEY,
     PART_NAME,
+    SCORE_KEY,
     SHARD_KEY,
     VECTOR_KEY,
     VectorLayout,
@@ -28,8 +30,11 @@ from contrapose.engine.part_files import (
     parse_layout,
 )
 from contrapose.engine.storage import StorageBackend
+from contrapose.errors import InputError, first_line
 from contrapose.files import digest
 from contrapose.metrics import FloatArray, IntArray
+
+T = TypeVar("T")
 
 READER_THREADS = 4
 """Threads that read parts."""
@@ -114,6 +119,8 @@ class PartContent:
         columns: numbers and texts by name.
         kept: positions of the rows in the part; None for all.
         rows: number of all rows of the part.
+        model: fingerprint of the model that gave the answers.
+        score: the score's name in the store.
         shard: the shard that wrote the part, such as `2/8`; empty for none.
         vectors: layout of the vectors; None where there are none.
     """
@@ -122,6 +129,8 @@ class PartContent:
     columns: Mapping[str, FloatArray]
     kept: IntArray | None
     rows: int
+    model: str
+    score: str
     shard: str
     vectors: VectorLayout | None
 
@@ -136,64 +145,85 @@ def decode_part(
     part: PartBytes | None, name: str, wanted: PairFilter | None = None
 ) -> PartContent | None:
     """Decode a part, all rows or those of a filter; None where its bytes are damaged."""
+    cut = 0 if part is None else part.cut
+    return _decode(part, name, lambda file: _read_rows(file, cut, wanted))
+
+
+def _read_rows(file: Any, cut: int, wanted: PairFilter | None) -> PartContent:
+    """Read the rows of a filter from an open part."""
     import pyarrow as pa
 
-    try:
-        with _open_part(part, name) as file:
-            schema = file.schema_arrow
-            metadata = schema.metadata or {}
-            cut = 0 if part is None else part.cut
-            layout = parse_layout(cut, file.metadata.num_rows, metadata.get(VECTOR_KEY))
-            names = [
-                field.name
-                for field in list(schema)[: -1 if layout else None]
-                if field.name not in ID_COLUMNS and not pa.types.is_list(field.type)
-            ]
-            table = file.read(columns=["image", "text"], use_threads=False)
-            ids = _read_ids(table)
-            content = PartContent(
-                ids, {}, None, len(ids), metadata.get(SHARD_KEY, b"").decode(), layout
-            )
-            if wanted is not None:
-                content = content.select(wanted)
-            if not names or not len(content.ids):
-                empty = {key: np.zeros(0) for key in names}
-                return replace(content, columns=empty)
-            table = file.read(columns=names, use_threads=False)
-        columns = {key: _column_to_numpy(_combine_chunks(table[key])) for key in names}
-        if content.kept is not None:
-            columns = {key: column[content.kept] for key, column in columns.items()}
-        return replace(content, columns=columns)
-    except (pa.ArrowException, OSError, KeyError, ValueError):
-        return None
+    schema = file.schema_arrow
+    metadata = schema.metadata or {}
+    layout = parse_layout(cut, file.metadata.num_rows, metadata.get(VECTOR_KEY))
+    names = [
+        field.name
+        for field in list(schema)[: -1 if layout else None]
+        if field.name not in ID_COLUMNS and not pa.types.is_list(field.type)
+    ]
+    ids = _read_ids(file.read(columns=["image", "text"], use_threads=False))
+    shard = metadata.get(SHARD_KEY, b"").decode()
+    content = PartContent(ids, {}, None, len(ids), *_read_table_names(file), shard, layout)
+    if wanted is not None:
+        content = content.select(wanted)
+    if not names or not len(content.ids):
+        return replace(content, columns={key: np.zeros(0) for key in names})
+    table = file.read(columns=names, use_threads=False)
+    columns = {key: _column_to_numpy(_combine_chunks(table[key])) for key in names}
+    if content.kept is not None:
+        columns = {key: column[content.kept] for key, column in columns.items()}
+    return replace(content, columns=columns)
+
+
+def _read_table_names(file: Any) -> tuple[str, str]:
+    """Read the model and the score of an open part: from its metadata, or from its columns.
+
+    Raises:
+        ValueError: it has several.
+    """
+    metadata = file.schema_arrow.metadata or {}
+    if MODEL_KEY in metadata and SCORE_KEY in metadata:
+        return metadata[MODEL_KEY].decode(), metadata[SCORE_KEY].decode()
+    table = file.read(columns=["model", "score"], use_threads=False)
+    entries = [_combine_chunks(table[name]).dictionary for name in ("model", "score")]
+    if any(len(distinct) != 1 for distinct in entries):
+        raise ValueError("it is not of one model and one score")
+    return str(entries[0][0]), str(entries[1][0])
 
 
 def _decode_lists(part: PartBytes | None, name: str, column: str) -> Ragged | None:
     """Decode one ragged column of a part; None where its bytes are damaged."""
-    import pyarrow as pa
 
-    try:
-        with _open_part(part, name) as file:
-            if column not in file.schema_arrow.names:
-                return Ragged.empty(file.metadata.num_rows)
-            return Ragged.from_arrow(file.read(columns=[column], use_threads=False)[column])
-    except (pa.ArrowException, OSError, KeyError, ValueError):
-        return None
+    def read(file: Any) -> Ragged:
+        if column not in file.schema_arrow.names:
+            return Ragged.empty(file.metadata.num_rows)
+        return Ragged.from_arrow(file.read(columns=[column], use_threads=False)[column])
+
+    return _decode(part, name, read)
 
 
-def _open_part(part: PartBytes | None, name: str) -> Any:
-    """Open a part whose bytes have the digest in its name.
+def _decode(part: PartBytes | None, name: str, read: Callable[[Any], T]) -> T | None:
+    """Read from a part whose bytes have the digest in its name; None where they are damaged.
 
     Raises:
-        ValueError: they have another.
+        InputError: the bytes are sound, and Arrow cannot decode them, as without zstd.
+        MemoryError: memory ran out, which says nothing about the part.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     parsed = PART_NAME.fullmatch(name)
     if part is None or parsed is None or parsed[2] != digest(part.content):
-        raise ValueError("its bytes have another digest than its name says")
-    return pq.ParquetFile(pa.BufferReader(part.content), read_dictionary=["image"])
+        return None
+    try:
+        with pq.ParquetFile(pa.BufferReader(part.content), read_dictionary=["image"]) as file:
+            return read(file)
+    except MemoryError:
+        raise
+    except (KeyError, ValueError):  # a file of another program
+        return None
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be decoded ({first_line(error)}).", file=name) from None
 
 
 def release_memory() -> None:

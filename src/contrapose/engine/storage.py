@@ -7,15 +7,17 @@ another name.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from contrapose.errors import (
     InputError,
@@ -48,9 +50,6 @@ class StorageBackend(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """List the complete files of a folder, sorted; empty when there is no folder."""
-
-    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return each file's path, or its bytes."""
 
     def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
         """Read bytes of files; empty where a file is gone, fewer where it ends.
@@ -125,25 +124,30 @@ class LocalStorage:
         remove_leftovers(path)
         return sorted(file.name for file in path.iterdir() if _is_part_name(file.name))
 
-    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return the files' paths."""
-        return {name: self.root / folder / name for name in names}
-
     def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
         """Read bytes of files."""
         return [self._read_range(self.root / folder / name, a, b) for name, a, b in ranges]
 
     def _read_range(self, path: Path, start: int, end: int | None) -> bytes:
+        """Read bytes of a file; none of one that is gone, or of what is no file, as a pipe.
+
+        Raises:
+            InputError: it cannot be read, now or ever, which says nothing about its bytes.
+        """
         try:
-            with path.open("rb", buffering=0) as file:
-                size = file.seek(0, os.SEEK_END)
+            with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return b""
+                size = status.st_size
                 start = max(0, start + size if start < 0 else start)
                 file.seek(start)
-                return file.read(max(0, min(size, size if end is None else end) - start)) or b""
-        except PermissionError as error:
-            raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
-        except OSError:
-            return b""
+                return _read_bytes(file, max(0, min(size, size if end is None else end) - start))
+        except OSError as error:
+            if error.errno in NO_FILE:
+                return b""
+            why = error.strerror or explain(error)
+            raise InputError(f"cannot be read ({why}).", file=path) from None
 
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file by renaming it into place."""
@@ -201,18 +205,6 @@ class RemoteStorage:
             raise self._unreadable(error) from None
         names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
         return sorted(filter(_is_part_name, names))
-
-    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Fetch the files' bytes, concurrently where the file system can."""
-        if not names:
-            return {}
-        paths = [self._path(folder, name) for name in names]
-        try:
-            fetched = self.system.cat(paths)
-        except Exception as error:
-            raise self._unreadable(error) from None
-        contents = [fetched] if isinstance(fetched, bytes) else list(fetched.values())
-        return dict(zip(names, contents, strict=True))
 
     def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
         """Fetch bytes of files, concurrently where the file system can."""
@@ -288,6 +280,22 @@ class RemoteStorage:
 
 DAMAGED = ".damaged"
 """Suffix of a damaged part that was set aside."""
+
+NO_FILE = (errno.ENOENT, errno.EISDIR, errno.ENXIO, errno.ELOOP)
+"""Errors of opening what is no file: nothing, a folder, a socket, a link that leads to itself."""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the writer of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _read_bytes(file: IO[bytes], size: int) -> bytes:
+    """Read so many bytes, or all up to the end; a network's file system may give them in pieces."""
+    content = file.read(size) or b""
+    while content and len(content) < size and (more := file.read(size - len(content))):
+        content += more
+    return content
 
 
 def _is_part_name(name: str) -> bool:

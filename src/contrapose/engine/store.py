@@ -282,8 +282,8 @@ class AnswerTable:
             return wanted
 
         for name, part in read_parts(self.storage, self.folder, names, current):
-            if part is None:
-                self._set_aside(name)
+            if part is None or (part.model, part.score) != (self.model, self.score):
+                self._set_aside(name, part)
                 continue
             origin = PartOrigin(self.rows, part.rows, name, shard=part.shard)
             self._origins.append(origin)
@@ -347,16 +347,17 @@ class AnswerTable:
             self._asked = [PairIndex.of(PairIds.concatenate([one.ids for one in self._asked]))]
         return PairFilter.of(self._asked[0])
 
-    def _set_aside(self, name: str) -> None:
-        """Rename a damaged part, and warn."""
+    def _set_aside(self, name: str, part: PartContent | None = None) -> None:
+        """Rename a part that is damaged, or that another table's rows are in, and warn."""
         if self.storage is None:
             return
-        renamed = self.storage.set_aside(self.folder, name)
+        done = "set aside" if self.storage.set_aside(self.folder, name) else "not read"
+        message = f"is a damaged part of the cache; it was {done}, and what it held is scored again"
+        if part is not None:
+            other = "model" if part.model != self.model else "score"
+            message = f"is a part of another {other} in the cache; it was {done}, and is not used"
         warnings.warn(
-            f"{self.storage.path(self.folder, name)}: is a damaged part of the cache; it was "
-            f"{'set aside' if renamed else 'not read'}, and what it held is scored again.",
-            DamageWarning,
-            stacklevel=2,
+            f"{self.storage.path(self.folder, name)}: {message}.", DamageWarning, stacklevel=2
         )
 
 

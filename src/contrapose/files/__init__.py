@@ -61,9 +61,11 @@ if TYPE_CHECKING:
         may_hold_surrogates as may_hold_surrogates,
         parse_count as parse_count,
         parse_json as parse_json,
+        read_bytes as read_bytes,
         read_lines as read_lines,
         read_text as read_text,
         require_regular as require_regular,
+        require_text as require_text,
         require_unicode as require_unicode,
         unique_keys as unique_keys,
     )
@@ -86,7 +88,8 @@ else:
             "require_integer require_number require_parquet_size",
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
-            "parse_json read_lines read_text require_regular require_unicode unique_keys",
+            "parse_json read_bytes read_lines read_text require_regular require_unicode "
+            "require_text unique_keys",
             "work_folder": "WorkFolder hold_folder open_work_folder try_lock",
         },
     )

@@ -131,9 +131,13 @@ def remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
 
+LOCK_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open what is to be locked: no link, and without waiting for the writer of a pipe."""
+
+
 @contextmanager
 def _open_for_lock(path: Path) -> Iterator[int]:
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    handle = os.open(path, LOCK_FLAGS)
     try:
         yield handle
     finally:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from contrapose.errors import InputError
-from contrapose.files.text import parse_count, parse_json
+from contrapose.files.text import parse_count, parse_json, require_regular
 from contrapose.files.web import (
     DownloadError,
     PassingError,
@@ -259,6 +259,8 @@ def _begin(url: str, answer: Any, part: Path, start: int, expected: Expectation)
 
 def _resume_point(url: str, part: Path, expected: Expectation) -> tuple[int, str]:
     """Bytes that are there already and the server's validator of them; 0 to begin anew."""
+    require_regular(part)
+    require_regular(_note_path(part))
     try:
         note = parse_json(_note_path(part).read_text(encoding="utf-8"))
         start = part.stat().st_size
@@ -313,5 +315,6 @@ def _require_space(path: Path, size: int) -> None:
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's bytes."""
+    require_regular(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from contrapose.errors import ContraposeError, InputError, first_line
-from contrapose.files.text import MalformedError, is_valid_unicode
+from contrapose.files.text import MalformedError, is_valid_unicode, require_regular
 
 DRIVE = re.compile(r"[A-Za-z]:")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -35,7 +35,7 @@ def local_path(name: Path | str) -> Path:
 
     Raises:
         InputError: it is a URL, is not valid Unicode, or the system refuses it: a name that is too
-            long, a folder that may not be searched.
+            long, a folder that may not be searched, a link that leads to itself.
     """
     text = os.fspath(name)
     if URL.match(text):
@@ -44,7 +44,7 @@ def local_path(name: Path | str) -> Path:
         raise InputError("has a name that is not valid UTF-8: rename it.", file=text)
     path = Path(text)
     try:
-        path.expanduser().lstat()
+        path.expanduser().stat()
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError, RuntimeError) as error:
@@ -130,9 +130,10 @@ def include(path: Path | str) -> ModuleType:
     Raises:
         InputError: there is no such file, or it fails; says where.
     """
-    file = Path(path).expanduser().resolve()
+    file = local_path(path).expanduser().resolve()
     if file.suffix != ".py":
         raise InputError("a Python file is included, whose name ends in .py.", file=path)
+    require_regular(file)
     if not file.is_file():
         raise InputError("there is no such file to include.", file=path)
     name = f"contrapose_included_{hashlib.blake2b(str(file).encode(), digest_size=8).hexdigest()}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 
 
 class MalformedError(Exception):
@@ -82,11 +82,21 @@ def require_regular(path: Path) -> None:
         raise InputError("is not a regular file, but a pipe, a socket or a device.", file=path)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a file's bytes, without waiting for the writer of a pipe.
+
+    Raises:
+        InputError: it is a pipe, a socket or a device.
+        OSError: it cannot be read.
+    """
+    require_regular(path)
+    return path.read_bytes()
+
+
 def read_text(path: Path, problems: Problems) -> str:
     """Read a file as UTF-8; invalid bytes are reported as a problem with their line."""
-    require_regular(path)
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except OSError as error:
@@ -174,6 +184,22 @@ def require_unicode(value: Any) -> None:
         raise SurrogateError from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def require_text(name: str, text: str) -> None:
+    """Require that a text which was given in a program or on a command line is valid Unicode.
+
+    Args:
+        name: the option that it was given as.
+        text: the text.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not is_valid_unicode(text):
+        raise InputError(
+            f"{option(name)} must be valid Unicode; {text!r} holds half of a surrogate pair."
+        )
 
 
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
@@ -328,8 +354,8 @@ def parse_count(text: str) -> int | None:
 
 def did_you_mean(typed: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """End a sentence on an unknown name: suggest close matches, or list all names."""
-    names = list(known)
+    names = [name for name in known if name]
     near = difflib.get_close_matches(typed, names, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return otherwise or f"there are {', '.join(names)}."
+    return otherwise or f"there are {', '.join(names) or 'none'}."

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from contrapose.errors import InputError, option
 from contrapose.files.atomic import publish_folder, require_free, write_text
-from contrapose.files.text import parse_json
+from contrapose.files.text import parse_json, require_regular
 
 RECIPE, LOCK, SET, DONE = "recipe.json", "lock", "set", "done"
 
@@ -44,6 +44,7 @@ class WorkFolder:
 
     def read_done(self, source: str) -> dict[str, Any] | None:
         """Read the record of a complete source; None where there is none that can be read."""
+        require_regular(self._record(source))
         try:
             value = parse_json(self._record(source).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -164,6 +165,7 @@ def _is_same(stream: IO[bytes], path: Path) -> bool:
 
 def _keep_same(path: Path, recipe: str) -> None:
     """Throw away work under another recipe."""
+    require_regular(path / RECIPE)
     try:
         same = (path / RECIPE).read_text(encoding="utf-8") == recipe
     except (OSError, ValueError):

@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.files import require_regular
 from contrapose.models.capabilities import Model, ModelCard, check_caption
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.checkpoint import open_checkpoint, silence_transformers
@@ -99,6 +100,7 @@ def load_gguf(file: Path, name: str, options: LoadOptions) -> LanguageModelParts
     for needed in ("gguf", "accelerate"):
         if find_spec(needed) is None:
             raise MissingExtraError(needed, "language", f"The model {name}")
+    require_regular(file)
     if not file.is_file():
         raise InputError("there is no such file.", file=file)
     from transformers import AutoModelForCausalLM, AutoTokenizer

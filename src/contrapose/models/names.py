@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.errors import InputError
-from contrapose.files import did_you_mean, require_regular, restore_folder
+from contrapose.files import did_you_mean, local_path, require_regular, restore_folder
 from contrapose.models.options import find_server_kind, join_settings, parse_dtype
 
 
@@ -41,7 +41,7 @@ def file_digest(file: Path) -> str:
     A process reads a file once, until it changes.
     """
     require_regular(file)
-    path = file.resolve()
+    path = local_path(file).resolve()
     state = path.stat()
     return _content_digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
 

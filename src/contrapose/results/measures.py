@@ -260,8 +260,8 @@ def group_units(measured: Measurements, aggregation: Macro) -> Grouping | None:
     if values is None or not any(values):
         return None
     names = [str(value) for value in values]
-    unique, inverse, sizes = np.unique(np.array(names), return_inverse=True, return_counts=True)
-    counts = dict(zip(unique.tolist(), sizes.tolist(), strict=True))
+    unique, inverse = find_distinct(names)  # arrays of texts would drop a NUL at the end
+    counts = dict(zip(unique, np.bincount(inverse).tolist(), strict=True))
     kept = [
         name
         for name in dict.fromkeys(names)
@@ -270,7 +270,7 @@ def group_units(measured: Measurements, aggregation: Macro) -> Grouping | None:
     if not kept:
         return None
     code_of = {name: i for i, name in enumerate(kept)}
-    codes = np.array([code_of.get(name, -1) for name in unique.tolist()], dtype=np.int64)[inverse]
+    codes = np.array([code_of.get(name, -1) for name in unique], dtype=np.int64)[inverse]
     parent_of = {
         member: group for group, members in aggregation.groups.items() for member in members
     }

@@ -14,7 +14,7 @@ from contrapose.data import Example
 from contrapose.data.example_columns import ExampleMap
 from contrapose.data.text_columns import TextColumn
 from contrapose.errors import InputError, first_line
-from contrapose.files import digest, read_json, write_text
+from contrapose.files import digest, read_bytes, read_json, write_text
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
 
@@ -97,7 +97,7 @@ def read_file(folder: Path, name: str, spec: dict[str, Any]) -> bytes | None:
     if wanted is None:
         return None
     try:
-        content = (folder / name).read_bytes()
+        content = read_bytes(folder / name)
     except OSError as error:
         raise InputError(
             f"is a damaged run folder ({name}: {error.strerror}).", file=folder

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from contrapose import metrics
+from contrapose.arrays import find_distinct
 from contrapose.data import Card, Macro
 from contrapose.errors import option
 from contrapose.metrics import IntArray, Statistic
@@ -108,9 +109,10 @@ def summarize_subsets(
     subsets = dict(zip(units, run_tasks(tasks, len(measured)), strict=True))
     aggregation = card.aggregation
     if isinstance(aggregation, Macro) and aggregation.tag in by:
-        values = np.array([str(value) for value in measured.tags[aggregation.tag]])
+        values, index = find_distinct([str(value) for value in measured.tags[aggregation.tag]])
         for group, members in aggregation.groups.items():
-            inside = measured.take(np.flatnonzero(np.isin(values, members)))
+            is_member = np.array([value in members for value in values], dtype=np.bool_)
+            inside = measured.take(np.flatnonzero(is_member[index]))
             over = group_units(inside, Macro(aggregation.tag)) if len(inside) else None
             if over is not None:
                 subsets[group] = summarize(inside, over=over, resamples=resamples, seed=seed)

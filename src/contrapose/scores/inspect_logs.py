@@ -98,7 +98,10 @@ def read_inspect_log(path: Path) -> InspectLog:
 
 def _read_archive(path: Path) -> Iterator[tuple[str, Any]]:
     """Names and JSON content of the header and of every sample of an archive."""
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():

@@ -13,6 +13,7 @@ from contrapose.files import (
     MalformedError,
     StrictProblems,
     is_valid_unicode,
+    local_path,
     read_lines,
     safe_join,
 )
@@ -47,7 +48,7 @@ def list_images(images: Path | Sequence[Path]) -> tuple[Path, list[ImageFile], d
         root = images.resolve()
         names: Iterator[str] = _walk(root)
     elif isinstance(images, Path) and images.suffix == ".txt":
-        root = images.resolve().parent
+        root = local_path(images).resolve().parent
         names = _list_lines(images)
     elif isinstance(images, Path):
         raise InputError("must be a folder of images, or a .txt file of paths.", file=images)
@@ -63,14 +64,15 @@ def list_images(images: Path | Sequence[Path]) -> tuple[Path, list[ImageFile], d
         path = root / name
         if not is_valid_unicode(name):
             skipped[printable(name)] = "the file's name is not valid Unicode"
-        elif path.is_symlink() and not path.resolve().is_relative_to(root):
+            continue
+        try:
+            status = path.stat()
+        except OSError as error:  # also of a link that leads to itself
+            skipped[name] = f"the file cannot be read ({error.strerror})"
+            continue
+        if path.is_symlink() and not path.resolve().is_relative_to(root):
             skipped[name] = "the file is a link to outside the folder"
         else:
-            try:
-                status = path.stat()
-            except OSError as error:
-                skipped[name] = f"the file cannot be read ({error.strerror})"
-                continue
             listed[name] = ImageFile(name, status.st_size, status.st_mtime_ns)
     if not listed and not skipped:
         shown = images if isinstance(images, Path) else root

@@ -32,6 +32,7 @@ from contrapose.errors import InputError, first_line, option
 from contrapose.files import (
     MalformedError,
     digest,
+    read_bytes,
     read_json,
     read_npy,
     safe_join,
@@ -233,7 +234,7 @@ def open_index(folder: Path) -> Index:
         try:
             root = (folder / manifest["root"]).resolve()
             vectors = read_npy(safe_join(folder, manifest["vectors"]), mapped=True)
-            content = safe_join(folder, manifest["images"]).read_bytes()
+            content = read_bytes(safe_join(folder, manifest["images"]))
             if digest(content) != manifest["images_digest"]:
                 raise MalformedError("the list of images is not what was written")
             table = pq.read_table(pa.BufferReader(content)).combine_chunks()

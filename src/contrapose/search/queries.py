@@ -12,6 +12,7 @@ import numpy as np
 
 from contrapose.data.images import bytes_id, decode_image
 from contrapose.errors import InputError, option
+from contrapose.files import require_text
 from contrapose.metrics import FloatArray
 from contrapose.metrics.fusion import FUSIONS, Fusion, check_scale, require_fusion
 
@@ -127,6 +128,11 @@ class SearchQuery:
     captions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name, texts in (("text", [self.text or ""]), ("captions", self.captions)):
+            for text in texts:
+                require_text(name, text)
+        for change in self.changes:
+            require_text("change", str(change))
         if self.text is not None and not self.text.strip():
             raise InputError("the text of a query must not be empty.")
         if self.text is None and self.image is None:

@@ -13,6 +13,7 @@ import torch
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError, option
+from contrapose.files import require_regular
 from contrapose.models.joined import SPEC, JoinedSpec, model_side, read_joined_spec
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
@@ -196,10 +197,10 @@ class _ModelFeatures:
             raise InputError("heads need two images or more to learn from.")
 
     def is_cached(self, folder: Path) -> bool:
+        file = folder / FEATURES_FOLDER / FEATURES_KEY_FILE
+        require_regular(file)
         try:
-            return (folder / FEATURES_FOLDER / FEATURES_KEY_FILE).read_text(
-                encoding="utf-8"
-            ) == self.key
+            return file.read_text(encoding="utf-8") == self.key
         except OSError:
             return False
 

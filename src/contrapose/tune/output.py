@@ -17,6 +17,7 @@ from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import (
     hold_folder,
     replace_folder,
+    require_regular,
     restore_folder,
     temporary_folder,
     write_text,
@@ -321,6 +322,7 @@ def write_bill(out: Path, bill: Bill) -> None:
 
 def _read_objective(file: Path) -> str | None:
     """Objective of an earlier run, or None."""
+    require_regular(file)
     try:
         said = json.loads(file.read_text(encoding="utf-8"))["objective"]["name"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrapose.errors import InputError, MissingExtraError, option
-from contrapose.files import temporary_folder
+from contrapose.files import require_regular, temporary_folder
 from contrapose.files.atomic import TEMPORARY
 from contrapose.losses.gather import processes
 from contrapose.models.options import find_device
@@ -158,6 +158,7 @@ def read_state(file: Path, network: nn.Module) -> CheckpointState:
     Raises:
         InputError: it is damaged, or of another architecture.
     """
+    require_regular(file)
     try:
         with safe_open(file, framework="pt") as stream:
             header = stream.metadata() or {}

@@ -189,7 +189,7 @@ def test_files_beside_one_image_of_a_tar(root: Path) -> None:
     ("record", "said"),
     [
         ({"caption": "a ball"}, "line 2: .*has no image"),
-        ({"image": "gone.png", "caption": "a ball"}, "line 2: .*'gone.png' is not in"),
+        ({"image": "gone.png", "caption": "a ball"}, "line 2: .*'gone.png' is not in '"),
         ({"image": "../x.png", "caption": "a ball"}, "climbs out"),
         ({"image": "0.png"}, "there is no caption"),
         ({"image": "0.png", "caption": "  "}, "must be text"),

@@ -122,7 +122,7 @@ def _read_examples(
             name, images, texts, read_match(record, len(images), len(texts)), read_tags(record)
         )
 
-    return parse_records(split_negatives(records), build, problems)
+    return parse_records(split_negatives(records, problems), build, problems)
 
 
 def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:

@@ -18,6 +18,7 @@ from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
 from contrapose.files import (
     MalformedError,
+    Problem,
     ProblemList,
     Problems,
     Record,
@@ -32,10 +33,11 @@ LONGEST_LINE = 1 << 20
 NEGATIVE_COLUMN = re.compile(r"negatives?(_\d+)?")
 
 
-def split_negatives(records: Iterable[Record]) -> Iterator[Record]:
+def split_negatives(records: Iterable[Record], problems: Problems) -> Iterator[Record]:
     """Records in which each negative of a caption is an example, its kind as the tag `subset`.
 
     The form of `contrapose build pairs` and of tables with the columns image, caption, negative.
+    Records whose negatives cannot be read are reported as problems.
     """
     for record in records:
         fields = record.value
@@ -46,7 +48,11 @@ def split_negatives(records: Iterable[Record]) -> Iterator[Record]:
         if not columns:
             yield record
             continue
-        negatives = [text for name in columns for text in _list_negatives(record, name)]
+        try:
+            negatives = [text for name in columns for text in _list_negatives(record, name)]
+        except MalformedError as error:
+            problems.report(Problem("malformed record", str(error), record.file, record.line))
+            continue
         kinds = fields.get("kinds")
         named = kinds.get("negatives") if isinstance(kinds, dict) else None
         keys = ("image", "images", "tags", *VIDEO_FIELDS)

@@ -25,6 +25,7 @@ from contrapose.engine import (
 from contrapose.engine.pace import PLAN, name_progress, report_phase, report_sentence
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest, read_unselected
+from contrapose.files import require_regular
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.metrics.types import merge_ties
 from contrapose.models import Model, load_model
@@ -54,6 +55,7 @@ def read_corpus(path: Path) -> list[list[str]]:
     Raises:
         InputError: it cannot be read, or holds no word.
     """
+    require_regular(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import is_zipfile
 
 from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.files import require_regular
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 
@@ -390,6 +391,7 @@ def _list_weight_names(folder: Path) -> set[str]:
 
     names: set[str] = set()
     for file in folder.glob("*.safetensors"):
+        require_regular(file)
         with safe_open(file, framework="pt") as stream:
             names.update(stream.keys())
     if not names:

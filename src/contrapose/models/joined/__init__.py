@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files import digest, new_folder, read_json, write_bytes, write_text
+from contrapose.files import digest, new_folder, read_bytes, read_json, write_bytes, write_text
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
     if len(spec.sides) == 1 and not (folder / HEADS).exists():
         return spec, {}
     try:
-        heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
+        heads = {name: head.float() for name, head in load(read_bytes(folder / HEADS)).items()}
     except (OSError, SafetensorError) as error:
         raise InputError(f"cannot be read ({error}).", file=folder / HEADS) from None
     check_heads(heads, folder / HEADS, spec.sides)

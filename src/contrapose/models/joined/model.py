@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import Tensor
 
 from contrapose.errors import InputError, option
+from contrapose.files import require_regular
 from contrapose.models.capabilities import (
     CardProvider,
     CropPreparer,
@@ -331,6 +332,7 @@ def load_image_encoder(
     if side.weights is None:
         raise InputError("names no weights for its timm encoder.", file=folder / SPEC)
     weights = folder / side.weights
+    require_regular(weights)
     if not weights.is_file():
         raise InputError("there is no such file of weights.", file=weights)
     return TimmImageEncoder(side, weights, name, options)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.files import read_bytes
 from contrapose.models.options import Dtype, LoadOptions, join_settings
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _sort_header(content: bytes) -> bytes:
 
 def _read_bytes(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_bytes(file)
     except OSError as error:
         raise InputError(f"the weights cannot be read ({error.strerror}).", file=file) from None
 

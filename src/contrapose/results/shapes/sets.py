@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.errors import option
 from contrapose.metrics import IntArray, clusters_of
 from contrapose.results.measures import Measure
@@ -54,11 +55,9 @@ def group_codes(frame: Frame, tag: str, *, least: int) -> IntArray | None:
 
     Unions of fewer than `least` examples do not count.
     """
-    values = [str(value) for value in frame.tags.get(tag, ())]
-    names, codes, counts = np.unique(
-        np.array(values, dtype=object).astype(str), return_inverse=True, return_counts=True
-    )
-    kept = (counts >= least) & (names != "")
+    names, codes = find_distinct([str(value) for value in frame.tags.get(tag, ())])
+    kept = np.array([name != "" for name in names], dtype=np.bool_)
+    kept &= np.bincount(codes, minlength=len(names)) >= least
     return np.where(kept[codes], codes, -1) if kept.any() else None
 
 

@@ -81,6 +81,7 @@ def read_training_set(path: Path, images: Path | None = None) -> TrainingSet:
     """
     if is_tar(path):
         return read_tars(path)
+    require_regular(path)
     if not path.is_file():
         raise InputError(
             f"is not there: {option('data')} is a file of pairs, or scenes.", file=path
@@ -137,7 +138,7 @@ def _find_image(record: Record, root: Path) -> Path:
     path = resolve_name(joined)
     if path is None:
         raise MalformedError(
-            f"record {record.key}: the image {record.value[name]!r} is not in {root}."
+            f"record {record.key}: the image {record.value[name]!r} is not in {str(root)!r}."
         )
     return path
 

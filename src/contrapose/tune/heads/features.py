@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
-from contrapose.files import new_folder, read_npy, write_bytes, write_text
+from contrapose.files import new_folder, read_npy, require_regular, write_bytes, write_text
 from contrapose.metrics.types import FloatArray, IntArray
 from contrapose.models.joined import FORMAT, SPEC, JoinedSpec
 from contrapose.models.options import LoadOptions
@@ -134,6 +134,7 @@ def _iterate_blocks(array: FloatArray) -> Iterator[tuple[int, FloatArray]]:
 
 def _read_array(file: Path) -> NDArray[Any]:
     """Memory-map an array that is not a pickle."""
+    require_regular(file)
     if not file.is_file():
         raise InputError(
             "there is no such file; needed are "
