@@ -99,13 +99,11 @@ class LackingRequest:
         label: the request in words, such as `itm: pairs`.
         missing: number of missing scores of each batch.
         images: the first image of each batch, as `assign_batches` takes them.
-        newest: newest part of the table that a shard wrote, and the number of shards it tells.
     """
 
     label: str
     missing: Sequence[int]
     images: Sequence[int]
-    newest: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +112,14 @@ class ShardSurvey(Shard):
 
     Attributes:
         lacking: the requests of which scores are missing.
+        newest: of each table that was looked up, the newest part that a shard wrote, and the number
+            of shards it tells.
     """
 
     index: int = 0
     count: int = 1
     lacking: list[LackingRequest] = field(default_factory=list, compare=False)
+    newest: list[tuple[str, int]] = field(default_factory=list, compare=False)
 
     def require_complete(self) -> None:
         """Refuse a store in which scores are missing.
@@ -129,7 +130,7 @@ class ShardSurvey(Shard):
         """
         if not self.lacking:
             return
-        _, count = max(request.newest for request in self.lacking)
+        _, count = max(self.newest)
         left: dict[int, Counter[str]] = {}
         for request in self.lacking:
             owners = assign_batches(len(request.missing), request.images, max(count, 1))
