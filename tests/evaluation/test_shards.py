@@ -210,6 +210,8 @@ def test_refusals(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="cache"):
         evaluate(cache=False)
+    with pytest.raises(InputError, match="ends with its process"):
+        evaluate(cache="memory://shards")
     with pytest.raises(InputError, match="only"):
         evaluate(cache=tmp_path, cache_use="only")
     with pytest.raises(InputError, match="out"):
@@ -284,7 +286,7 @@ def test_vectors_of_other_shards_are_not_read(
     assert [run.results for run in evaluate(merge=True)] == [run.results for run in alone]
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "memory"])
 def test_a_shard_that_dies_on_a_remote_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -372,7 +374,13 @@ def test_what_the_model_refuses_is_missing_from_no_shard(tmp_path: Path, score: 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"shard": (1, 2)}, "one of them"), ({"cache": False}, "cache"), ({"cache_use": "only"}, "o")],
+    [
+        ({"shard": (1, 2)}, "one of them"),
+        ({"cache": False}, "cache"),
+        ({"cache": "memory://merged"}, "ends with its process"),
+        ({"cache_use": "only"}, "only"),
+        ({"cache_use": "refresh"}, "does not go with .*refresh"),
+    ],
 )
 def test_merging_needs_a_store_that_shards_filled(
     tmp_path: Path, options: dict[str, Any], words: str
