@@ -102,6 +102,7 @@ class FakeRay:
         return not self.address
 
     def init(self, **_options: object) -> None:
+        os.write(2, b"rpc_client.h:153: no Ray")
         raise ConnectionError(f"no Ray at {self.address}\nlong tale")
 
     def cluster_resources(self) -> dict[str, float]:
@@ -226,7 +227,9 @@ def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_on(fake, tmp_path, monkeypatch)
 
 
-def test_a_cluster_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     fake = FakeRay(lambda name, call: False)
     monkeypatch.setitem(sys.modules, "ray", fake)
     executor = RayExecutor(Fake(), WorkerModel("fake-1", name="x"), tmp_path)
@@ -237,6 +240,7 @@ def test_a_cluster_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.Mo
             InputError, match=rf"{fake.address} .*no Ray at {fake.address}\).*token"
         ):
             executor._start()
+    assert capfd.readouterr().err == ""
     with pytest.raises(InputError, match=rf"{fake.address} .*refused"):  # nobody listens
         executor._start()
     monkeypatch.delenv("RAY_ADDRESS")

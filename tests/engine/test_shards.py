@@ -36,7 +36,7 @@ def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     assert parse_shard("2/8") == parse_shard((2, 8)) == Shard(2, 8)
     assert parse_shard(None) is None
-    assert parse_shard((2, np.int64(8))) == Shard(2, 8)
+    assert parse_shard((2, np.int64(8))) == Shard(2, 8)  # type: ignore[arg-type]
     texts: dict[Any, str] = {
         "0/3": "from 1",
         "4/3": "from 1",

@@ -195,7 +195,7 @@ def _file_key(name: str, form: str, here: str, settled: int) -> bytes:
 
 
 def _form_name(ref: ImageRef) -> str:
-    """What a reference makes of its file, as a part of the file's key."""
+    """Form that a reference gives its file, as a part of the file's key."""
     return f"{ref.crop}\0{ref.channels}\0{ref.square}"
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -280,6 +281,19 @@ class RayExecutor:
         self._loading[worker.load.remote()] = worker
 
 
+@contextmanager
+def _stderr_dropped() -> Iterator[None]:
+    """Drop what libraries in other languages write to the standard error of this process."""
+    before, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nothing)
+
+
 def _let_ray_print(value: bool) -> None:
     """Let Ray print messages of workers that die to the standard output of this process, or not."""
     worker: Any = import_module("ray._private.worker")
@@ -294,11 +308,11 @@ def _connect(ray: Any) -> None:
     """
     address = os.environ.get(ADDRESS, "")
     host, _, port = address.rpartition("://")[2].rpartition(":")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else it logs every attempt
     try:
         if port.isdecimal():
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        with _stderr_dropped() if address else nullcontext():  # a line for each attempt
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise InputError(
             f"{ADDRESS}={address} cannot be reached ({first_line(error)}); a cluster with "
