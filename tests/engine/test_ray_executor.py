@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +20,8 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.data import in_memory_benchmark
+from contrapose.data import Example, ImageRef, in_memory_benchmark
+from contrapose.data.examples import single_match
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
 from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.ray_executor import RayExecutor, share_cores
@@ -89,13 +92,18 @@ class FakeRay:
 
     def __init__(self, dying: Callable[[str, int], bool], cores: Sequence[float] = (4,)):
         self.exceptions = SimpleNamespace(
-            RayActorError=DeadActorError, ObjectLostError=DeadActorError
+            RayActorError=DeadActorError, ObjectLostError=DeadActorError, RayError=DeadActorError
         )
+        self.address = ""
         self.dying, self.cores, self.started, self.calls = dying, list(cores), 0, 0
         self.gpus, self.asked = 0, list[dict[str, float]]()
 
     def is_initialized(self) -> bool:
-        return True
+        return not self.address
+
+    def init(self, **_options: object) -> None:
+        os.write(2, b"rpc_client.h:153: no Ray")
+        raise ConnectionError(f"no Ray at {self.address}\nlong tale")
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": sum(self.cores)} | ({"GPU": self.gpus} if self.gpus else {})
@@ -219,6 +227,39 @@ def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_on(fake, tmp_path, monkeypatch)
 
 
+def test_a_cluster_that_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakeRay(lambda name, call: False)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    executor = RayExecutor(Fake(), WorkerModel("fake-1", name="x"), tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        fake.address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", fake.address)
+        with pytest.raises(
+            InputError, match=rf"{fake.address} .*no Ray at {fake.address}\).*token"
+        ):
+            executor._start()
+    assert capfd.readouterr().err == ""
+    with pytest.raises(InputError, match=rf"{fake.address} .*refused"):  # nobody listens
+        executor._start()
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.raises(InputError, match="on this machine"):
+        executor._start()
+
+
+def test_workers_that_write_to_another_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", FakeRay(lambda name, call: False))
+    model = Fake()
+    context = ScoringContext(model, AnswerStore(tmp_path / "here"))
+    request = build_pair_request(context, "itm", plan_examples(pairs(1)))
+    executor = RayExecutor(model, WorkerModel("fake-1", model=Fake()), tmp_path / "there", 1)
+    with pytest.raises(InputError, match=r"wrote to another store: 2 of 2 .*itm"):
+        executor.run([(request, np.arange(2))], lambda *_: None)
+
+
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """Ray of two cores, where it is installed."""
@@ -263,6 +304,24 @@ def test_equal_to_the_local_engine_also_when_a_node_is_lost(tmp_path: Path) -> N
         cluster.shutdown()
 
 
+def test_messages_of_ray_stay_out_of_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = pytest.importorskip("ray")
+    ray.shutdown()
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    say = import_module("ray._private.worker").print_to_stdstream
+    executor = RayExecutor(Fake(), WorkerModel("fake-1", model=Fake()), tmp_path, workers=1)
+    for name, shown in (("started", False), ("ended", True)):
+        if name == "started":
+            executor._start()
+        else:
+            executor.close()
+        data = {"lines": [f"(raylet) A worker died: {name}"], "pid": "raylet", "is_err": False}
+        say(data, ignore_prefix=False)
+        assert (name in capsys.readouterr().out) == shown
+
+
 def contents(run: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
 
@@ -289,6 +348,38 @@ def test_equal_to_the_local_engine_also_when_a_worker_is_killed(ray: Any, tmp_pa
     flag.touch()
     assert run("ray", "killed") == local
     assert not flag.exists()
+
+
+def test_relative_paths_in_a_cluster_that_began_elsewhere(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (4, 4), (200, 10, 10)).save("red.png")
+    red = Example("red", (ImageRef("red", Path("red.png")),), ("red", "not"), single_match(2, 0))
+    benchmark = in_memory_benchmark([red], name="plain")
+    request = EvalRequest(
+        (benchmark,), ("itm",), resamples=100, engine="ray", workers=1, cache=Path("store")
+    )
+    (run,) = evaluate_models([Slow()], request)
+    assert run.results.skipped is None
+    assert list(tmp_path.glob("store/answers/**/*.parquet"))
+
+
+@dataclass
+class Raising(Fake):
+    """A model with a fault of its own."""
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        raise ValueError("boom in the model")
+
+
+def test_a_model_that_raises_does_so_as_in_this_process(ray: Any, tmp_path: Path) -> None:
+    benchmark = in_memory_benchmark(pairs(2), name="plain")
+    request = EvalRequest((benchmark,), ("itm",), engine="ray", workers=1, cache=tmp_path)
+    with pytest.raises(ValueError, match=r"^boom in the model$") as error:
+        evaluate_models([Raising()], request)
+    assert error.type is ValueError
+    assert evaluate_models([Slow()], request)  # the worker's cores are free again
 
 
 @dataclass

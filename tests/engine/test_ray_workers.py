@@ -59,6 +59,23 @@ def test_a_worker_with_other_weights_refuses(tmp_path: Path) -> None:
     assert "other weights" in worker.load().failure
 
 
+def test_a_worker_works_in_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # where Ray was started
+    worker = RayWorker(WorkerModel("fake-1", model=Fake()), "store", 1, tmp_path)
+    assert worker.load().failure == ""
+    request = build_pair_request(
+        ScoringContext(Fake(), AnswerStore(tmp_path / "store")), "itm", plan_examples(pairs(1))
+    )
+    report = worker.score(WorkerTask.of(request, [np.arange(2)]))
+    request.table.read_new()
+    assert report.written == report.tried == (request.find_rows() >= 0).sum() == 2
+    lost = RayWorker(WorkerModel("fake-1", model=Fake()), "store", 1, tmp_path / "not there")
+    assert f"cannot enter {tmp_path / 'not there'} on " in lost.load().failure
+
+
 def test_a_broken_model_is_named(tmp_path: Path) -> None:
     model = Fake(broken=float("nan"))
     worker = RayWorker(WorkerModel("fake-1", model=model), tmp_path, 1)

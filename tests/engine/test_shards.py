@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +36,18 @@ def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     assert parse_shard("2/8") == parse_shard((2, 8)) == Shard(2, 8)
     assert parse_shard(None) is None
-    for bad, words in {"0/3": "from 1", "4/3": "from 1", "2": "2/8", "a/b": "2/8"}.items():
+    assert parse_shard((2, np.int64(8))) == Shard(2, 8)  # type: ignore[arg-type]
+    texts: dict[Any, str] = {
+        "0/3": "from 1",
+        "4/3": "from 1",
+        f"1/{10**23}": "from 1",
+        "2": "2/8",
+        "a/b": "2/8",
+    }
+    others: dict[Any, str] = dict.fromkeys(
+        (5, (float("inf"), 2), (2.9, 3.1), (1.5, 2), (True, 2)), "2/8"
+    )
+    for bad, words in {**texts, **others}.items():
         with pytest.raises(InputError, match=words):
             parse_shard(bad)
     with pytest.raises(InputError, match="RANK"):
@@ -47,6 +61,12 @@ def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(InputError, match="do not go together"):
         parse_shard("auto")
+    for wrong in ("x", "-1", "1.5", "1" * 30):
+        monkeypatch.setenv("RANK", wrong)
+        with pytest.raises(InputError, match=f"RANK={wrong} "):
+            parse_shard("auto")
+    monkeypatch.setenv("RANK", "")
+    assert parse_shard("auto") == Shard(4, 4)  # Slurm's
 
 
 def test_device_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from contrapose.models import Model
 from contrapose.results import write_run
 from tests.chatting import Chatter
 from tests.engine.models import Picky, Seeing
-from tests.fakes import Fake, choices, made, number, pairs, patches, seen
+from tests.fakes import Fake, choices, gallery, made, number, pairs, patches, seen
 from tests.store_urls import STORES, open_url
 
 
@@ -54,7 +54,14 @@ def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         replace(example, images=(ImageRef("torn", torn),)) if i == 2 else example
         for i, example in enumerate(choices())
     ]
+    album = gallery()
     entries = {
+        "album": made(
+            "album",
+            "retrieval",
+            "N × M",
+            replace(album, images=(*album.images[:-1], ImageRef("torn", torn))),
+        ),
         "patches": patches(),
         "plain": made("plain", "pairs", "2 × 2", pairs()),
         "holes": made("holes", "choice", "1 × 3", holes),
@@ -152,6 +159,34 @@ def test_galleries_are_reranked_in_a_second_pass(tmp_path: Path) -> None:
     assert len(runs) == 1
 
 
+def test_a_reranked_gallery_with_a_torn_image_is_finished_in_two_passes(tmp_path: Path) -> None:
+    def evaluate(**options: Any) -> Any:
+        values = {"on": "album", "score": "itm", "rerank": 2, "batch_size": 5, "resamples": 100}
+        return cp.evaluate(Grainy(), **{**values, "cache": tmp_path, **options})
+
+    alone = evaluate(cache=False)
+    first = [evaluate(shard=(i, 3)).shard for i in (1, 2)]
+    assert all("once more" in str(report) for report in first)
+    with pytest.raises(InputError, match=r"shard 3 of 3 lacks .*\(itc: "):
+        evaluate(merge=True)
+    evaluate(score="itc", shard=(3, 3))
+    with pytest.raises(InputError, match=r"shard 1 of 3 lacks .*\(itm: pairs\); shard 2 of 3"):
+        evaluate(merge=True)  # the shards have written vectors, and no pair yet
+    second = [evaluate(shard=(i, 3)).shard for i in (1, 2, 3)]
+    assert all(report.scored["itm: pairs"] and not report.notes for report in second)
+    assert second[-1].waiting == 0
+    assert evaluate(merge=True).results == alone.results
+
+
+def test_images_that_others_could_not_open_are_not_waited_for(tmp_path: Path) -> None:
+    def evaluate(**options: Any) -> Any:
+        values = {"on": ["holes", "plain"], "batch_size": 5, "resamples": 100}
+        return cp.evaluate(Grainy(), **{**values, "cache": tmp_path, **options})
+
+    reports = [evaluate(shard=(i, 3)).shard for i in (1, 2, 3)]
+    assert reports[0].waiting > reports[1].waiting > reports[2].waiting == 0
+
+
 def test_python(tmp_path: Path) -> None:
     examples = pairs(6)
     both = [
@@ -175,6 +210,8 @@ def test_refusals(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="cache"):
         evaluate(cache=False)
+    with pytest.raises(InputError, match="ends with its process"):
+        evaluate(cache="memory://shards")
     with pytest.raises(InputError, match="only"):
         evaluate(cache=tmp_path, cache_use="only")
     with pytest.raises(InputError, match="out"):
@@ -249,7 +286,7 @@ def test_vectors_of_other_shards_are_not_read(
     assert [run.results for run in evaluate(merge=True)] == [run.results for run in alone]
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "memory"])
 def test_a_shard_that_dies_on_a_remote_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -337,7 +374,13 @@ def test_what_the_model_refuses_is_missing_from_no_shard(tmp_path: Path, score: 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"shard": (1, 2)}, "one of them"), ({"cache": False}, "cache"), ({"cache_use": "only"}, "o")],
+    [
+        ({"shard": (1, 2)}, "one of them"),
+        ({"cache": False}, "cache"),
+        ({"cache": "memory://merged"}, "ends with its process"),
+        ({"cache_use": "only"}, "only"),
+        ({"cache_use": "refresh"}, "does not go with .*refresh"),
+    ],
 )
 def test_merging_needs_a_store_that_shards_filled(
     tmp_path: Path, options: dict[str, Any], words: str

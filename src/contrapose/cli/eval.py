@@ -59,7 +59,13 @@ def evaluate(
             autocompletion=options.complete_scores,
         ),
     ] = None,
-    workers: options.Workers = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads that decode images, or with --engine ray its workers. Left out: one a "
+            "core; with ray one a GPU, or one a core, at most four."
+        ),
+    ] = None,
     common: Annotated[
         bool,
         typer.Option("--common", help="Only examples, images and captions that no model skipped."),

@@ -72,9 +72,7 @@ BatchSize = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        help="Threads that decode images, or with --engine ray its workers. Left out: one a core."
-    ),
+    typer.Option(help="Threads that decode images. Left out: one a core."),
 ]
 Cache = Annotated[
     str | None,

@@ -130,16 +130,18 @@ class _Scoring:
         """
         context = requests[0].context
         cuts: list[RequestCut | None] = [None] * len(requests)
-        is_survey = isinstance(context.shard, ShardSurvey)
+        survey = context.shard if isinstance(context.shard, ShardSurvey) else None
         if context.shard is not None and context.shard.share_only:
             cuts = [cut_request(request) for request in requests]
         with report_phase(context.progress, "looking up scores"):
-            find = find_sound if is_survey else ScoreRequest.find_rows
+            find = ScoreRequest.find_rows if survey is None else find_sound
             rows = [
                 find(request) if cut is None else find_share(cut)
                 for request, cut in zip(requests, cuts, strict=True)
             ]
-        if context.cache_use != "only" and not is_survey:
+        if survey is not None:
+            survey.newest.extend(request.table.shard_count for request in requests)
+        elif context.cache_use != "only":
             for request, known in zip(requests, rows, strict=True):
                 request.expect_images(known == MISSING)  # they start while captions are tokenized
         pending = [

@@ -25,7 +25,7 @@ from contrapose.engine.plan import (
     find_unreadable_captions,
     skip_unreadable_images,
 )
-from contrapose.engine.refusals import find_refusals, skip_refused
+from contrapose.engine.refusals import find_refusals, find_unreadable, skip_refused
 from contrapose.engine.shards import UNKNOWN_NOTE, LackingRequest, ShardSurvey
 from contrapose.errors import InputError, option
 from contrapose.files import digest
@@ -193,13 +193,13 @@ def _take_share(cut: RequestCut, missing: BoolArray) -> list[IntArray]:
     batches = shard.take(cut.batches, cut.images)
     if isinstance(shard, ShardSurvey):
         counts = [int(missing[batch].sum()) for batch in cut.batches]
-        newest = request.table.shard_count
-        shard.lacking.append(LackingRequest(request.label, counts, cut.images, newest))
+        shard.lacking.append(LackingRequest(request.label, counts, cut.images))
     left = missing.copy()
     for batch in batches:
         left[batch] = False
     if left.any():
         left[list(find_refusals(request, left))] = False
+        left[find_unreadable(request, left)] = False
     waiting = sum(int(left[batch].sum()) for batch in cut.batches)
     key = request.table.model, request.table.score, request.label, digest(request.pairs.tobytes())
     if waiting:

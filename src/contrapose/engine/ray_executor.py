@@ -12,20 +12,34 @@ store.
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from contrapose.engine.columns import ModelError, ScoredBatch
 from contrapose.engine.context import ScoreRequest
 from contrapose.engine.executor import Jobs, Keep, LocalExecutor
 from contrapose.engine.ray_workers import RayWorker, TaskReport, WorkerModel, WorkerTask
-from contrapose.errors import InputError, MissingExtraError, first_line, option
+from contrapose.errors import (
+    InputError,
+    MissingExtraError,
+    first_line,
+    hide_credentials,
+    option,
+)
 from contrapose.metrics import IntArray
 from contrapose.models import Model
+
+RayTask = tuple[ScoreRequest, list[IntArray]]
+"""Task of a worker: a request and some of its batches."""
 
 BATCHES_PER_TASK = 8
 """Batches that a worker scores before it writes a part and reports."""
@@ -41,6 +55,12 @@ MAX_TASK_DEATHS = 3
 
 WAIT_SECONDS = 20.0
 """Seconds without a report after which it is checked that a worker has room somewhere."""
+
+ADDRESS = "RAY_ADDRESS"
+"""Environment variable with the address of a cluster."""
+
+CONNECT_SECONDS = 10.0
+"""Seconds after which a cluster whose port does not answer is given up; Ray tries for minutes."""
 
 
 def _death_error(why: str) -> InputError:
@@ -92,10 +112,31 @@ class RayExecutor:
         if not jobs:
             return
         self._start()
-        bundles = self._bundle(jobs)
+        running: dict[Any, tuple[Any, RayTask]] = {}
+        try:
+            written = self._run_tasks(self._bundle(jobs), running, keep)
+        finally:
+            for worker, _ in running.values():  # of an error or an interrupt
+                self._ray.kill(worker)
+                self._add_worker()
+        for request in {id(request): request for request in requests}.values():
+            request.table.read_new()
+            tried = np.concatenate([batch for work, batch in jobs if work is request])
+            self._require_stored(request, tried, written[id(request)])
+
+    def _run_tasks(
+        self, bundles: Sequence[RayTask], running: dict[Any, tuple[Any, RayTask]], keep: Keep[Any]
+    ) -> Counter[int]:
+        """Run tasks on the workers; return by request how many scores they wrote.
+
+        Args:
+            bundles: the tasks.
+            running: by the reference of a report the worker and its task, also when this raises.
+            keep: gets how many pairs were tried.
+        """
         tasks = deque(bundles)
         deaths: Counter[int] = Counter()
-        running: dict[Any, tuple[Any, tuple[ScoreRequest, list[IntArray]]]] = {}
+        written: Counter[int] = Counter()
         while tasks or running:
             while tasks and self._idle:
                 worker, task = self._idle.pop(), tasks.popleft()
@@ -108,12 +149,13 @@ class RayExecutor:
                 continue
             ready = reports[0]
             if ready in self._loading:
+                has_loaded = self._result(ready) is not None
                 worker = self._loading.pop(ready)
-                if self._result(ready) is not None:
+                if has_loaded:
                     self._idle.append(worker)
                 continue
-            worker, task = running.pop(ready)
             report = self._result(ready)
+            worker, task = running.pop(ready)
             if report is None:
                 deaths[id(task)] += 1
                 if deaths[id(task)] > MAX_TASK_DEATHS:
@@ -126,9 +168,20 @@ class RayExecutor:
             skips.images.update(report.skips.images)
             skips.texts.update(report.skips.texts)
             skips.pairs.update(report.skips.pairs)
+            written[id(task[0])] += report.written
             keep(task[0], ScoredBatch([], [], [], report.tried))
-        for request in {id(request): request for request in requests}.values():
-            request.table.read_new()
+        return written
+
+    def _require_stored(self, request: ScoreRequest, tried: IntArray, written: int) -> None:
+        """Raise `InputError` where scores that workers have written are not in the store here."""
+        lacking = written - int((request.find_rows(tried) >= 0).sum())
+        if lacking > 0:
+            store = self.store if isinstance(self.store, str) else self.store.absolute()
+            raise InputError(
+                f"the workers of Ray wrote to another store: {lacking:,} of {written:,} scores "
+                f"({request.label}) are not in {hide_credentials(str(store))}, which all machines "
+                "must see under this path."
+            )
 
     def close(self) -> None:
         """End the workers, and the local Ray that was started for them."""
@@ -139,6 +192,7 @@ class RayExecutor:
         self._idle, self._loading = [], {}
         if self._started:
             self._ray.shutdown()
+            _let_ray_print(True)
         self._ray = None
 
     def _result(self, reference: Any) -> TaskReport | None:
@@ -146,6 +200,7 @@ class RayExecutor:
 
         Raises:
             InputError: the worker refuses, or too many have died.
+            Exception: what the model has raised.
         """
         errors = self._ray.exceptions
         try:
@@ -157,15 +212,17 @@ class RayExecutor:
                 raise _death_error(f"{self._deaths} Ray workers died in a row: {last}") from None
             self._add_worker()
             return None
+        except errors.RayTaskError as error:
+            raise error.cause from error
         if report.failure:
             raise ModelError(report.failure)
         return report
 
-    def _bundle(self, jobs: Jobs[Any]) -> list[tuple[ScoreRequest, list[IntArray]]]:
+    def _bundle(self, jobs: Jobs[Any]) -> list[RayTask]:
         """Put successive batches of a request together as tasks."""
         size = len(jobs) // (TASKS_PER_WORKER * (self.workers or 1))
         size = max(1, min(size, BATCHES_PER_TASK))
-        tasks: list[tuple[ScoreRequest, list[IntArray]]] = []
+        tasks: list[RayTask] = []
         for work, batch in jobs:
             request: Any = work
             if not tasks or tasks[-1][0] is not request or len(tasks[-1][1]) == size:
@@ -178,17 +235,18 @@ class RayExecutor:
 
         Raises:
             MissingExtraError: Ray is not installed.
-            InputError: there are no GPUs, and the device is one.
+            InputError: Ray cannot be reached, or there are no GPUs, and the device is one.
         """
         if self._ray is not None:
             return
         try:
-            self._ray = import_module("ray")
+            ray: Any = import_module("ray")
         except ImportError:
             raise MissingExtraError("ray", "ray", f"{option('engine', 'ray')}") from None
-        if not self._ray.is_initialized():
-            self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        if not ray.is_initialized():
+            _connect(ray)
             self._started = True
+        self._ray = ray
         resources = self._ray.cluster_resources()
         gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
         can_use_gpu = self.recipe.can_use_gpu(self.model)
@@ -219,5 +277,47 @@ class RayExecutor:
     def _add_worker(self) -> None:
         threads = max(1, int(self._options["num_cpus"]))
         made = self._ray.remote(RayWorker).options(**self._options)
-        worker = made.remote(self.recipe, self.store, threads)
+        worker = made.remote(self.recipe, self.store, threads, Path.cwd())
         self._loading[worker.load.remote()] = worker
+
+
+@contextmanager
+def _stderr_dropped() -> Iterator[None]:
+    """Drop what libraries in other languages write to the standard error of this process."""
+    before, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nothing)
+
+
+def _let_ray_print(value: bool) -> None:
+    """Let Ray print messages of workers that die to the standard output of this process, or not."""
+    worker: Any = import_module("ray._private.worker")
+    worker._worker_logs_enabled = value
+
+
+def _connect(ray: Any) -> None:
+    """Connect to Ray, or start it on this machine.
+
+    Raises:
+        InputError: it cannot be reached.
+    """
+    address = os.environ.get(ADDRESS, "")
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        if port.isdecimal():
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        with _stderr_dropped() if address else nullcontext():  # a line for each attempt
+            ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise InputError(
+            f"{ADDRESS}={address} cannot be reached ({first_line(error)}); a cluster with "
+            "tokens needs RAY_AUTH_MODE=token and its token."
+            if address
+            else f"Ray cannot be started or reached on this machine ({first_line(error)})."
+        ) from error
+    _let_ray_print(False)

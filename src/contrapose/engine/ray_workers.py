@@ -6,6 +6,8 @@ batches, and writes the parts.
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import ImageRef
+from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.executor import LocalExecutor
 from contrapose.engine.images import EncodedImageCache
@@ -174,22 +177,47 @@ class WorkerTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """Report of a task: pairs that were tried, what was skipped, and an error of the user's."""
+    """Report of a task.
+
+    Attributes:
+        tried: pairs that were tried.
+        written: scores that were written to the store.
+        skips: what was skipped.
+        failure: an error of the user's.
+    """
 
     tried: int = 0
+    written: int = 0
     skips: Skips = field(default_factory=Skips)
     failure: str = ""
 
 
 class RayWorker:
-    """Worker: a model and a store in a process of its own."""
+    """Worker: a model and a store in a process of its own.
 
-    def __init__(self, model: WorkerModel, store: Path | str, threads: int | None):
-        self.recipe, self.store, self.threads = model, store, threads
+    Args:
+        model: the model.
+        store: folder or URL of the store.
+        threads: threads that decode images.
+        folder: working folder of the process that plans the work, to which paths are relative.
+    """
+
+    def __init__(
+        self, model: WorkerModel, store: Path | str, threads: int | None, folder: Path | str = "."
+    ):
+        self.recipe, self.store, self.threads, self.folder = model, store, threads, folder
         self.context: ScoringContext | None = None
 
     def load(self) -> TaskReport:
-        """Load the model and open the store."""
+        """Load the model and open the store, in the working folder of the command."""
+        try:
+            os.chdir(self.folder)
+        except OSError as error:
+            return TaskReport(
+                failure=f"a worker of Ray cannot enter {self.folder} on {socket.gethostname()}, "
+                f"where the command was started ({error.strerror}); start it in a folder that all "
+                "machines see."
+            )
         try:
             model = self.recipe.load()
             self.context = ScoringContext(
@@ -207,11 +235,17 @@ class RayWorker:
         request = task.request(context)
         if request.refs:
             context.images.expect(request.image_ids, request.refs)
-        total = len(request.pairs)
+        total, written = len(request.pairs), 0
+
+        def keep(_: object, batch: ScoredBatch) -> None:
+            nonlocal written
+            written += len(batch.images)
+            writer.add(batch)
+
         try:
             with PartWriter(None, request.table, request.label, total) as writer:
                 jobs = [(request, batch) for batch in task.batches]
-                context.executor.run(jobs, lambda _, batch: writer.add(batch))
+                context.executor.run(jobs, keep)
         except ContraposeError as error:
             return TaskReport(failure=str(error))
-        return TaskReport(total, context.skips)
+        return TaskReport(total, written, context.skips)

@@ -1,15 +1,18 @@
-"""Refusals of a model in the store: pairs that it was asked for and gives no score.
+"""Refusals in the store: pairs that a model gives no score, and images that cannot be opened.
 
 A run that may ask the model asks again, since a server may have been mended. One that only measures
 what others have scored, as the merging of shards does, reads the refusals: such a pair is skipped
-for the reason that the model gave, and is not missing.
+for the reason that the model gave, and is not missing. It opens images itself; a shard reads which
+of them another one could not open, and does not wait for their scores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
-from contrapose.engine.context import ScoreRequest
+from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.store import AnswerTable
 from contrapose.metrics import BoolArray, IntArray
 from contrapose.scores import Skip, is_refusal
@@ -17,9 +20,12 @@ from contrapose.scores import Skip, is_refusal
 REFUSED = ":refused"
 """Suffix of the name of a table of refusals, behind that of the scores."""
 
+UNREADABLE = "unreadable images"
+"""Name of the table of images that could not be opened, in place of a score."""
+
 
 def store_refusals(request: ScoreRequest, tried: IntArray, rows: IntArray) -> None:
-    """Store which of the pairs that were tried the model refused, and why; each once.
+    """Store which pairs that were tried the model refused, which images cannot be opened, and why.
 
     Args:
         request: the request.
@@ -29,21 +35,35 @@ def store_refusals(request: ScoreRequest, tried: IntArray, rows: IntArray) -> No
     Raises:
         InputError: the storage cannot be written.
     """
-    skips: dict[int, Skip] = {}
+    refused: dict[tuple[int, int], Skip] = {}
+    unreadable: dict[tuple[int, int], Skip] = {}
+    skips = request.context.skips
     for p in tried[rows[tried] < 0].tolist():
         i, j = request.pairs[p].tolist()
-        skip = request.context.skips.why(request.score, request.image_ids[i], request.text_ids[j])
+        skip = skips.why(request.score, request.image_ids[i], request.text_ids[j])
         if skip is not None and is_refusal(skip):
-            skips[p] = skip
-    if not skips:
-        return
-    table = _find_table(request)
-    pairs = request.pairs[list(skips)]
-    new = table.find(request.image_ids, request.text_ids, pairs) < 0
+            refused[i, j] = skip
+        elif request.image_ids[i] in skips.images:
+            unreadable[i, 0] = skips.images[request.image_ids[i]]
+    if refused:
+        _add_skips(_find_table(request), request.image_ids, request.text_ids, refused)
+    if unreadable:
+        _add_skips(_find_unreadable_table(request), request.image_ids, NO_ID, unreadable)
+
+
+def _add_skips(
+    table: AnswerTable,
+    image_ids: Sequence[str],
+    text_ids: Sequence[str],
+    skips: Mapping[tuple[int, int], Skip],
+) -> None:
+    """Add the skips of pairs that the table does not hold."""
+    pairs = np.array(list(skips), dtype=np.int64)
+    new = table.find(image_ids, text_ids, pairs) < 0
     kept = [skip for skip, is_new in zip(skips.values(), new.tolist(), strict=True) if is_new]
     table.add(
-        [request.image_ids[i] for i in pairs[new, 0].tolist()],
-        [request.text_ids[j] for j in pairs[new, 1].tolist()],
+        [image_ids[i] for i in pairs[new, 0].tolist()],
+        [text_ids[j] for j in pairs[new, 1].tolist()],
         {
             "reason": np.array([skip.reason for skip in kept], dtype=object),
             "detail": np.array([skip.detail for skip in kept], dtype=object),
@@ -66,6 +86,17 @@ def find_refusals(request: ScoreRequest, missing: BoolArray) -> dict[int, Skip]:
     }
 
 
+def find_unreadable(request: ScoreRequest, missing: BoolArray) -> IntArray:
+    """Find the pairs without a score whose image could not be opened: their positions."""
+    table = _find_unreadable_table(request)
+    positions = np.flatnonzero(missing)
+    if table.is_empty:
+        return positions[:0]
+    pairs = request.pairs[positions]
+    pairs[:, 1] = 0
+    return positions[table.find(request.image_ids, NO_ID, pairs) >= 0]
+
+
 def skip_refused(request: ScoreRequest, missing: BoolArray) -> None:
     """Record pairs without a score that the model refused in an earlier run as skipped."""
     for p, skip in find_refusals(request, missing).items():
@@ -77,3 +108,7 @@ def skip_refused(request: ScoreRequest, missing: BoolArray) -> None:
 def _find_table(request: ScoreRequest) -> AnswerTable:
     table = request.table
     return request.context.store.table(table.model, table.score + REFUSED)
+
+
+def _find_unreadable_table(request: ScoreRequest) -> AnswerTable:
+    return request.context.store.table(request.table.model, UNREADABLE)

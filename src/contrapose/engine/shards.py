@@ -8,6 +8,7 @@ names the shards that it belongs to.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 IMAGES_PER_SHARD = 4
 """Images per shard from which on all batches of an image go to the same shard."""
+
+MAX_SHARDS = 10**9
+"""Largest number of shards."""
 
 LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
 """Environment variables of torchrun and of Slurm: number of the process from 0, and processes."""
@@ -99,13 +103,11 @@ class LackingRequest:
         label: the request in words, such as `itm: pairs`.
         missing: number of missing scores of each batch.
         images: the first image of each batch, as `assign_batches` takes them.
-        newest: newest part of the table that a shard wrote, and the number of shards it tells.
     """
 
     label: str
     missing: Sequence[int]
     images: Sequence[int]
-    newest: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,14 @@ class ShardSurvey(Shard):
 
     Attributes:
         lacking: the requests of which scores are missing.
+        newest: of each table that was looked up, the newest part that a shard wrote, and the number
+            of shards it tells.
     """
 
     index: int = 0
     count: int = 1
     lacking: list[LackingRequest] = field(default_factory=list, compare=False)
+    newest: list[tuple[str, int]] = field(default_factory=list, compare=False)
 
     def require_complete(self) -> None:
         """Refuse a store in which scores are missing.
@@ -129,7 +134,7 @@ class ShardSurvey(Shard):
         """
         if not self.lacking:
             return
-        _, count = max(request.newest for request in self.lacking)
+        _, count = max(self.newest)
         left: dict[int, Counter[str]] = {}
         for request in self.lacking:
             owners = assign_batches(len(request.missing), request.images, max(count, 1))
@@ -191,18 +196,23 @@ def parse_shard(given: str | Sequence[int] | None) -> Shard | None:
     if given == "auto":
         return _read_launcher(os.environ)
     index, count = _two_numbers(given)
-    if not 1 <= index <= count:
+    if not 1 <= index <= count <= MAX_SHARDS:
+        most = min(max(count, 1), MAX_SHARDS)
         raise InputError(
-            f"{option('shard')} counts from 1: 1/{max(count, 1)} to {max(count, 1)}/"
-            f"{max(count, 1)}, found {index}/{count}; auto reads the numbers of torchrun and Slurm."
+            f"{option('shard')} counts from 1: 1/{most} to {most}/{most}, found {index}/{count}; "
+            "auto reads the numbers of torchrun and Slurm."
         )
     return Shard(index, count)
 
 
 def _two_numbers(given: str | Sequence[int]) -> tuple[int, int]:
-    words = given.split("/") if isinstance(given, str) else list(given)
     try:
-        index, count = (int(word) for word in words)
+        if isinstance(given, str):
+            index, count = (int(word) for word in given.split("/"))
+        elif any(isinstance(number, bool) for number in given):
+            raise TypeError
+        else:
+            index, count = map(operator.index, given)
     except (TypeError, ValueError):
         raise InputError(
             f"{option('shard')} must be a shard and their number, such as 2/8, or auto; found "
@@ -213,9 +223,9 @@ def _two_numbers(given: str | Sequence[int]) -> tuple[int, int]:
 
 def _read_launcher(environment: Mapping[str, str]) -> Shard:
     for rank, size in LAUNCHERS:
-        if rank in environment and size in environment:
-            index, count = _two_numbers(f"{environment[rank]}/{environment[size]}")
-            if not 0 <= index < count:
+        if environment.get(rank) and environment.get(size):
+            index, count = (_read_number(environment, name) for name in (rank, size))
+            if not index < count:
                 raise InputError(f"{rank}={index} and {size}={count} do not go together.")
             return Shard(index + 1, count)
     names = " or ".join("/".join(names) for names in LAUNCHERS)
@@ -223,6 +233,16 @@ def _read_launcher(environment: Mapping[str, str]) -> Shard:
         f"{option('shard', 'auto')} needs {names} in the environment, as torchrun and srun set "
         f"them; give the numbers, such as {option('shard', '2/8')}."
     )
+
+
+def _read_number(environment: Mapping[str, str], name: str) -> int:
+    words = environment[name].strip()
+    if not words.isdecimal() or len(words) >= len(str(MAX_SHARDS)):
+        raise InputError(
+            f"{name}={environment[name]} is not a number from 0, which {option('shard', 'auto')} "
+            "reads."
+        )
+    return int(words)
 
 
 def shard_device(device: str, environment: Mapping[str, str] | None = None) -> str:

@@ -201,8 +201,13 @@ def _require_shared_store(models: Sequence[Model], request: EvalRequest, purpose
         raise InputError(
             f"{purpose} needs a cache that all processes share; leave out {option('cache', False)}."
         )
-    if request.cache_use == "only":
-        raise InputError(f"{purpose} does not go with {option('cache_use', 'only')}.")
+    if isinstance(request.cache, str) and request.cache.rpartition("::")[2].startswith("memory:"):
+        raise InputError(
+            f"{purpose} needs a cache that all processes share, and {request.cache} ends with its "
+            "process; give a folder or another URL."
+        )
+    if request.cache_use == "only" or (request.merge and request.cache_use == "refresh"):
+        raise InputError(f"{purpose} does not go with {option('cache_use', request.cache_use)}.")
     for model in models:
         if model.fingerprint.startswith(UNSTORED):
             raise InputError(
