@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
@@ -347,3 +348,21 @@ def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
     (out / "my-table.parquet").write_text("mine")
     build(write_photos(tmp_path / "photos"), out=out)
     assert (out / "my-table.parquet").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pa.ArrowMemoryError("malloc failed"), OSError(errno.EMFILE, "Too many open files"),
+     pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")],
+)  # fmt: skip
+def test_a_machine_that_is_short_of_something_damages_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    index = build(write_photos(tmp_path)).index
+    monkeypatch.setattr("pyarrow.parquet.read_table", fail)
+    with pytest.raises(InputError, match="ran out") as raised:
+        open_index(index.folder)
+    assert "delete" not in str(raised.value)

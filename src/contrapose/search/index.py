@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.engine.storage import folder_name
-from contrapose.errors import InputError, first_line, option
+from contrapose.errors import InputError, first_line, option, shortage_error
 from contrapose.files import (
     MalformedError,
     digest,
@@ -242,6 +242,8 @@ def open_index(folder: Path) -> Index:
             table = pq.read_table(pa.BufferReader(content)).combine_chunks()
             break
         except (InputError, OSError, ValueError, pa.ArrowException, MalformedError) as error:
+            if short := shortage_error(error, folder):
+                raise short from None
             # A writer may have replaced the files since the manifest was read.
             before, manifest, tries = manifest, _read_manifest(folder), tries + 1
             if manifest["number"] == before["number"] or tries > MAX_TRIES:
