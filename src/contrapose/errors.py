@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,35 @@ class InputError(ContraposeError):
         self.line = line
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
         super().__init__(one_line(f"{where}{message}"))
+
+
+SHORTAGES = {
+    errno.ENOMEM: "memory", errno.EAGAIN: "threads", errno.EMFILE: "open files",
+    errno.ENFILE: "open files",
+}  # fmt: skip
+"""What a system is short of that gives an error."""
+
+NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
+"""Words of Python and of Arrow on a thread that could not be started."""
+
+
+def shortage_error(error: BaseException, file: Path | None = None) -> InputError | None:
+    """Error of a machine that is short of something, which says nothing about a file.
+
+    Returns:
+        None for any other error, as of a damaged file.
+    """
+    what = SHORTAGES.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError):
+        what = "memory"
+    elif NO_THREAD.search(str(error)):
+        what = "threads"
+    if what is None:
+        return None
+    return InputError(
+        f"{what} ran out ({first_line(error)}); ask for less at once, or raise the limit.",
+        file=file,
+    )
 
 
 class SubsetError(InputError):

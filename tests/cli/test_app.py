@@ -43,7 +43,9 @@ def print_in(monkeypatch: pytest.MonkeyPatch, encoding: str, *arguments: str) ->
         (RecursionError(), FAULT, "RecursionError"),
         (MemoryError("2.3 GB"), 2, "memory ran out"),
         (PermissionError(13, "Permission denied", "there"), 2, "there: cannot be used"),
-        (OSError(28, "No space left on device"), 2, "No space left"),
+        (OSError(28, "No space left on device"), 2, "a file cannot be read or written (No space"),
+        (RuntimeError("can't start new thread"), 2, "threads ran out"),
+        (OSError(24, "Too many open files"), 2, "open files ran out"),
         (ValueError("one\ntwo\x1b[2J"), FAULT, "ValueError: one"),
         (InputError("is bad.", file=Path("a\nb\tc")), 2, r"a\nb\tc: is bad"),
     ],
@@ -87,7 +89,7 @@ def test_a_full_output() -> None:
         )
     assert ended.returncode == 2
     assert len(ended.stderr.strip().split("\n")) == 1
-    assert "No space left" in ended.stderr
+    assert "the output cannot be written (No space left" in ended.stderr
 
 
 def status_without_reader(monkeypatch: pytest.MonkeyPatch, both: bool, *arguments: str) -> int:

@@ -59,7 +59,7 @@ def test_tar_is_unpacked_and_merged_with_what_is_there(tmp_path: Path) -> None:
 
 HOSTILE = [
     "../a", "a/../../b", "/etc/a", "C:/a", "C:a", "a\\..\\..\\b", "\\\\host\\a", "a/./b", "a//b",
-    "..", "a/..", "nul", "a\x01b", "x" * 300,
+    "..", "a/..", "nul", "a\x01b", "x" * 300, "",
 ]  # fmt: skip
 
 
@@ -172,3 +172,26 @@ def test_doubled_and_encrypted_members(tmp_path: Path) -> None:
     archive.write_bytes(content)
     with pytest.raises(InputError):
         unpack_archive(archive, tmp_path / "out", "zip")
+
+
+def make_pax_tar(path: Path, headers: dict[str, str]) -> Path:
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        info = make_member("a")
+        info.size, info.pax_headers = 1, headers
+        archive.addfile(info, io.BytesIO(b"a"))
+    return path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"GNU.sparse.map": "0,1,2", "GNU.sparse.size": "9" * 30},
+     {"GNU.sparse.map": "x", "GNU.sparse.size": "1"},
+     {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9" * 30,
+      "GNU.sparse.name": "../z"}],
+)  # fmt: skip
+def test_sparse_headers_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+    archive = make_pax_tar(tmp_path / "a.tar", headers)
+    with pytest.raises(InputError) as raised:
+        unpack_archive(archive, tmp_path / "out", "tar")
+    assert "\n" not in str(raised.value)
+    assert tree(tmp_path / "out") == []

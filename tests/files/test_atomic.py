@@ -358,3 +358,89 @@ def test_a_long_name_has_a_temporary_one(tmp_path: Path) -> None:
         (folder / "a").touch()
     write_text(tmp_path / ("y" * 250), "y")
     assert sorted(len(path.name) for path in tmp_path.iterdir()) == [250, 250]
+
+
+def record_syncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of what is synchronized and renamed from now on, in this order."""
+    events: list[str] = []
+    syncs, replaces, renames = os.fsync, Path.replace, Path.rename
+
+    def sync(handle: int) -> None:
+        events.append(f"sync {Path(f'/proc/self/fd/{handle}').readlink().name}")
+        syncs(handle)
+
+    def move(call: Any) -> Any:
+        def run(path: Path, target: Path) -> Any:
+            events.append(f"rename {path.name} {target.name}")
+            return call(path, target)
+
+        return run
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", move(replaces))
+    monkeypatch.setattr(Path, "rename", move(renames))
+    return events
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of open files come from /proc")
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = record_syncs(monkeypatch)
+    write_text(tmp_path / "a", "a")
+    first, second, third = events
+    temporary = first.removeprefix("sync ")
+    assert temporary.startswith(".a.")
+    assert second == f"rename {temporary} a"
+    assert third == f"sync {tmp_path.name}"
+    write_text(tmp_path / "a", "b", synced=False)
+    assert len(events) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of open files come from /proc")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_is_on_the_disk_before_it_has_its_name(
+    overwrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    if overwrite:
+        with new_folder(out) as folder:
+            (folder / "old").touch()
+    events = record_syncs(monkeypatch)
+    with new_folder(out, overwrite=overwrite) as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "a").write_text("a")
+        (folder / "link").symlink_to(tmp_path / "nothing")
+        write_text(folder / "b", "b")
+        name = folder.name
+        assert [event for event in events if event.startswith("sync")] == []
+    final = events.index(f"rename {name} out")
+    assert {"sync a", "sync b", "sync sub", f"sync {name}"} <= set(events[:final])
+    assert f"sync {tmp_path.name}" in events[final:]
+
+
+def test_a_disk_that_fails_to_synchronize_fails_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        write_text(tmp_path / "a", "a")
+    with pytest.raises(InputError, match="Input/output"), new_folder(tmp_path / "b") as folder:
+        (folder / "c").touch()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_cannot_synchronize_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    write_text(tmp_path / "a", "a")
+    with new_folder(tmp_path / "b") as folder:
+        (folder / "c").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "c"]

@@ -196,3 +196,15 @@ def test_files_at_once(web: WebServer, tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert leftovers(tmp_path) == sorted(f"{i}.bin" for i in range(8))
+
+
+@pytest.mark.parametrize("name", [".a.bin.part", ".a.bin.part.json"])
+def test_nothing_is_written_through_a_symbolic_link(
+    web: WebServer, tmp_path: Path, name: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / name).symlink_to(victim)
+    with pytest.raises(InputError, match="symbolic link"):
+        download_file(f"{web.url}/a.bin", tmp_path / "a.bin")
+    assert victim.read_text() == "precious"

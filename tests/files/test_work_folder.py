@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.files import open_work_folder
+from contrapose.files import hold_folder, open_work_folder
 
 RECIPE = {"seed": 0}
 
@@ -104,3 +104,25 @@ def test_unwritable_parent(tmp_path: Path) -> None:
         open_work_folder(tmp_path / "file" / "out", RECIPE),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["", "lock", "set", "done", "set/images", "set/images/a.png"])
+def test_symbolic_links_are_refused(name: str, tmp_path: Path) -> None:
+    out, target = tmp_path / "out", tmp_path / "target"
+    if name != "lock":
+        target.mkdir()
+    link = tmp_path / ".out.build" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    with pytest.raises(InputError, match="symbolic link"), open_work_folder(out, RECIPE) as work:
+        (work.set / "a").write_text("a")
+    assert not out.exists()
+    assert not target.exists() or not list(target.iterdir())
+    assert link.is_symlink()
+
+
+def test_a_lock_that_is_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "target")
+    with pytest.raises(InputError, match="symbolic link"), hold_folder(tmp_path):
+        pass
+    assert not (tmp_path / "target").exists()

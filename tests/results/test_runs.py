@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,7 +24,7 @@ from contrapose.results import (
     write_run,
 )
 from contrapose.results import runs as runs_module
-from contrapose.results.runs import split_choice
+from contrapose.results.runs import read_runs, split_choice
 
 
 @pytest.fixture
@@ -157,3 +159,21 @@ def test_a_run_whose_replacement_was_interrupted_is_read(
     folder.rename(tmp_path / ".run.old")  # killed between the renames of the swap
     assert cp.load_run(folder).results == finished.results
     assert not (tmp_path / ".run.old").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pa.ArrowMemoryError("malloc failed"), OSError(errno.EMFILE, "Too many open files"),
+     pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")],
+)  # fmt: skip
+def test_a_machine_that_is_short_of_something_damages_no_run(
+    finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    write_run(finished, tmp_path / "run")
+    monkeypatch.setattr("pyarrow.parquet.read_table", fail)
+    with pytest.raises(InputError, match="ran out") as raised:
+        read_runs(tmp_path / "run")
+    assert "damaged" not in str(raised.value)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 from contrapose.errors import DamageWarning, InputError
+from contrapose.files.atomic import TEMPORARY
 from contrapose.models.function import FunctionModel
 from contrapose.search.image_files import list_images
 from contrapose.search.index import MANIFEST, find_index, lock_index, open_index
@@ -299,7 +303,7 @@ def test_a_full_disk_names_the_index(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    target = {"pending": "engine.storage.write_bytes", "vectors": "search.writer.os.fsync",
+    target = {"pending": "engine.storage.write_bytes", "vectors": "search.writer.sync_file",
               "table": "search.index.write_bytes"}[step]  # fmt: skip
     folder = write_photos(tmp_path / "photos")
     with monkeypatch.context() as patched:
@@ -308,5 +312,68 @@ def test_a_full_disk_names_the_index(
             build(folder, out=tmp_path / "index")
     assert str(raised.value).startswith(f"{tmp_path / 'index'}: ")
     assert "cache" not in str(raised.value)
-    assert not list((tmp_path / "index").glob(".vectors*")) or step == "table"
+    left = {path.name for path in (tmp_path / "index").iterdir()}
+    assert left <= {".lock", "pending"}
     assert len(build(folder, out=tmp_path / "index").index) == 5
+
+
+@pytest.mark.parametrize("name", [".vectors.npy", "pending", ".lock", "vectors-2.npy", ""])
+def test_nothing_is_written_through_a_symbolic_link(name: str, tmp_path: Path) -> None:
+    folder = write_photos(tmp_path / "photos")
+    index = build(folder).index
+    victim = tmp_path / "victim"
+    if name in ("pending", ""):
+        victim.mkdir()
+    else:
+        victim.write_text("precious")
+    if name:
+        (index.folder / name).unlink(missing_ok=True)
+    else:
+        shutil.rmtree(index.folder)
+    (index.folder / name).symlink_to(victim)
+    shutil.copy(next(folder.glob("*.png")), folder / "again.png")
+    with suppress(InputError):
+        build(folder)
+    if victim.is_dir():
+        assert list(victim.iterdir()) == []
+    else:
+        assert victim.read_text() == "precious"
+
+
+def test_leftovers_of_a_run_that_was_killed_are_removed_at_once(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path / "photos")
+    index = build(folder).index
+    left = index.folder / f".new.0123456789abcdef{TEMPORARY}"
+    left.mkdir()
+    (left / "vectors.npy").write_bytes(bytes(100))
+    (index.folder / "vectors-2.npy").write_bytes(bytes(100))
+    build(folder)
+    assert {path.name for path in index.folder.iterdir()} == {
+        ".lock", MANIFEST, "images-1.parquet", "vectors-1.npy",
+    }  # fmt: skip
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    out = tmp_path / "index"
+    out.mkdir()
+    (out / "my-table.parquet").write_text("mine")
+    build(write_photos(tmp_path / "photos"), out=out)
+    assert (out / "my-table.parquet").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pa.ArrowMemoryError("malloc failed"), OSError(errno.EMFILE, "Too many open files"),
+     pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")],
+)  # fmt: skip
+def test_a_machine_that_is_short_of_something_damages_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    index = build(write_photos(tmp_path)).index
+    monkeypatch.setattr("pyarrow.parquet.read_table", fail)
+    with pytest.raises(InputError, match="ran out") as raised:
+        open_index(index.folder)
+    assert "delete" not in str(raised.value)

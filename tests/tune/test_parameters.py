@@ -16,9 +16,11 @@ from contrapose.tune import parameters
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.parameters import (
     BEST_CHECKPOINT,
+    CHECKPOINT_FORMAT,
     CheckpointState,
     add_lora,
     architecture_hash,
+    checkpoint_checksum,
     checkpoint_name,
     latest_checkpoint,
     merge_lora,
@@ -163,3 +165,19 @@ def test_only_the_newest_stay(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == kept
     assert latest_checkpoint(tmp_path) == tmp_path / checkpoint_name(100)
     assert latest_checkpoint(tmp_path / "none") is None
+
+
+ABOUTS = ["5", "null", "[]", '{"architecture": []}', "[" * 100_000, "\x00", '{"a": 1, "a": 2}']
+
+
+@pytest.mark.parametrize("about", ABOUTS)
+def test_settings_that_are_none_are_damage(about: str, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    file = tmp_path / "a.safetensors"
+    header = {"format": CHECKPOINT_FORMAT, "step": "3", "about": about}
+    tensors = state().tensors
+    header["checksum"] = checkpoint_checksum(header, tensors)
+    save_file(tensors, file, metadata=header)
+    with pytest.raises(InputError, match=r"damaged|another architecture"):
+        read_state(file, small_student().network)

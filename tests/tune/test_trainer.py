@@ -12,7 +12,7 @@ from contrapose.errors import InputError
 from contrapose.losses.gather import Processes
 from contrapose.tune import trainer
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.parameters import add_lora, read_state
+from contrapose.tune.parameters import add_lora, latest_checkpoint, read_state, write_state
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.trainer import LossCallback, train
@@ -296,3 +296,15 @@ def test_bf16_trains() -> None:
         small_student(), small_rows(), parse_objective("hp+hn"), replace(SETTINGS, dtype="bf16")
     )
     assert all(value == value for value in trained.losses.values())
+
+
+def test_a_checkpoint_without_its_tensors_is_damage(tmp_path: Path) -> None:
+    objective, rows = parse_objective("hn"), small_rows()
+    train(small_student(), rows, objective, SETTINGS, folder=tmp_path)
+    file = latest_checkpoint(tmp_path / "checkpoints")
+    assert file is not None
+    state = read_state(file, small_student().network)
+    state.tensors.popitem()
+    write_state(file, state)
+    with pytest.raises(InputError, match="damaged"):
+        train(small_student(), rows, objective, SETTINGS, folder=tmp_path, resume=True)

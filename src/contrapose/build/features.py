@@ -29,6 +29,7 @@ from contrapose.files import (
     temporary_folder,
     write_text,
 )
+from contrapose.files.syncing import sync_folder, sync_tree
 from contrapose.metrics.types import FloatArray, IntArray
 from contrapose.models.joined import FORMAT, SPEC, JoinedSpec, read_joined_spec
 from contrapose.models.sides import require_side
@@ -293,12 +294,14 @@ def _write(
             write_text(folder / f"{split}.json", text + "\n")
             for name, array in arrays.items():
                 np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
+            sync_tree(folder)
             for earlier in out.glob(f"{split}_*"):
                 earlier.unlink()
             # The arrays last, and of these the images: their file says that a split is there.
             order = sorted(folder.iterdir(), key=lambda file: (file.suffix == ".npy", file.name))
             for file in sorted(order, key=lambda file: file.name == f"{split}_images.npy"):
                 file.replace(out / file.name)
+        sync_folder(out)
     except OSError as error:
         raise InputError(
             f"the features cannot be written ({error.strerror or error}).", file=out

@@ -33,6 +33,7 @@ from contrapose.errors import (
     first_line,
     hide_credentials,
     one_line,
+    shortage_error,
 )
 from contrapose.files.text import MalformedError, is_valid_unicode
 
@@ -98,7 +99,7 @@ app = typer.Typer(
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
 
-FIXABLE = (ContraposeError, MalformedError, OSError, MemoryError)
+FIXABLE = (ContraposeError, MalformedError, OSError)
 """Errors that the user or the system can mend."""
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -227,7 +228,7 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
         code = INTERRUPTED  # a library may turn the interrupt into an error of its own
         if not signals:
             _print_error(_describe_error(error))
-            fixable = isinstance(error, FIXABLE)
+            fixable = isinstance(error, FIXABLE) or shortage_error(error)
             code = BAD_INPUT if fixable else FAULT
     if code == INTERRUPTED:
         return _end_by_signal(words, signals)
@@ -289,16 +290,30 @@ def _print_error(message: str) -> None:
 
 def _describe_error(error: Exception) -> str:
     """Describe any error in one sentence."""
-    if isinstance(error, ContraposeError):
-        return str(error)
+    known = error if isinstance(error, ContraposeError) else shortage_error(error)
     if isinstance(error, MalformedError):
-        return str(InputError(str(error)))
-    if isinstance(error, MemoryError):
-        return f"memory ran out ({first_line(error)}); ask for less at once."
+        known = InputError(str(error))
+    if known is not None:
+        return str(known)
     if isinstance(error, OSError) and error.strerror:
         if error.filename is None:
-            return f"the output cannot be written, or a file cannot be read ({error.strerror})."
+            if _is_of_output(error):
+                return f"the output cannot be written ({error.strerror})."
+            return f"a file cannot be read or written ({error.strerror})."
         return f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror})."
     name = type(error).__name__
     why = "" if first_line(error) == name else f": {first_line(error)}"
     return f"unexpected error ({name}{why}); this is a fault of the program, see it with --debug."
+
+
+PRINTERS = ("click", "rich", "typer")
+"""Packages that print; of this one only `contrapose.cli` does."""
+
+
+def _is_of_output(error: BaseException) -> bool:
+    """Whether an error came up where a command prints."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = str(trace.tb_frame.f_globals.get("__name__")) if trace is not None else ""
+    return name.split(".")[0] in PRINTERS or name.startswith("contrapose.cli.")

@@ -24,6 +24,7 @@ from contrapose.files import (
     MalformedError,
     cache_folder,
     did_you_mean,
+    open_lock,
     parse_json,
     require_regular,
     safe_join,
@@ -248,7 +249,7 @@ def fetch_lock(name: str, announce: Callable[[str], None]) -> Iterator[None]:
     folder = benchmark_folder(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        stream = (folder / LOCK).open("a+b")
+        stream = open_lock(folder / LOCK)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", file=folder) from None
     with stream:

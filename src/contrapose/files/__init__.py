@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         cache_folder as cache_folder,
         include as include,
         local_path as local_path,
+        require_no_link as require_no_link,
         resolve_name as resolve_name,
         safe_join as safe_join,
     )
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from contrapose.files.work_folder import (
         WorkFolder as WorkFolder,
         hold_folder as hold_folder,
+        open_lock as open_lock,
         open_work_folder as open_work_folder,
         try_lock as try_lock,
     )
@@ -82,7 +84,8 @@ else:
             "atomic": "atomic_file digest new_folder publish_folder remove_leftovers "
             "replace_folder require_free restore_folder temporary_folder write_bytes write_text",
             "npy": "parse_npy read_npy",
-            "paths": "IMAGE_SUFFIXES cache_folder include local_path resolve_name safe_join",
+            "paths": "IMAGE_SUFFIXES cache_folder include local_path require_no_link resolve_name "
+            "safe_join",
             "records": "Record gc_frozen gc_paused parse_records read_csv_records read_json "
             "read_json_records read_jsonl_records read_parquet_records read_table_records "
             "require_integer require_number require_parquet_size",
@@ -90,6 +93,6 @@ else:
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
             "parse_json read_bytes read_lines read_text require_regular require_unicode "
             "require_text unique_keys",
-            "work_folder": "WorkFolder hold_folder open_work_folder try_lock",
+            "work_folder": "WorkFolder hold_folder open_lock open_work_folder try_lock",
         },
     )

@@ -7,9 +7,11 @@ in their folder only when all of them are complete.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import re
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -28,6 +30,12 @@ MOST_RATIO = 200
 
 LEAST_LIMIT = 64 << 20
 """Bytes that any archive may unpack to, however small it is."""
+
+DAMAGE_ERRORS = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError),
+    *(ArithmeticError, LookupError, ValueError),
+)
+"""Errors of a damaged archive; the last three come from numbers and names in its headers."""
 
 LONGEST_NAME = 255
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?$", re.IGNORECASE)
@@ -86,7 +94,7 @@ def unpack_archive(
             written = _write_members(archive, new, form, limit, progress)
             for entry in written.entries:
                 _move(new / entry, folder / entry)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+    except DAMAGE_ERRORS as error:
         raise InputError(f"is damaged ({first_line(error)}).", file=archive) from None
     except (NotImplementedError, RuntimeError) as error:  # a method of compression, a password
         raise InputError(f"cannot be unpacked ({first_line(error)}).", file=archive) from None
@@ -155,8 +163,8 @@ def _zip_members(archive: Path, limit: int) -> Iterator[_Member]:
             kind = stat.S_IFMT(info.external_attr >> 16)
             # zipfile turns backslashes and NUL into something else: the name as it was counts
             name = info.orig_filename
+            _safe_parts(archive, name)
             if info.is_dir():
-                _safe_parts(archive, name)
                 continue
             if kind not in (0, stat.S_IFREG):
                 raise InputError(f"holds {name!r}, which is a link or device.", file=archive)

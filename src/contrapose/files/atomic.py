@@ -1,4 +1,7 @@
-"""Atomic writing of files and folders: the complete result, or what was there before."""
+"""Atomic writing of files and folders: the complete result, or what was there before.
+
+What gets its name is on the disk before, so that this holds for a power failure too.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,25 @@ from typing import IO
 
 from contrapose.errors import InputError, option
 from contrapose.files.paths import local_path
+from contrapose.files.syncing import sync_file, sync_folder, sync_tree
 
 
-def write_bytes(path: Path, content: bytes, *, exclusive: bool = False) -> None:
+def write_bytes(
+    path: Path, content: bytes, *, exclusive: bool = False, synced: bool = True
+) -> None:
     """Write a file atomically: under a temporary name beside its path, then renamed.
 
     Args:
         path: the file.
         content: its bytes.
         exclusive: do not replace a file that exists.
+        synced: wait until it is on the disk; without, a power failure may leave an empty file.
 
     Raises:
         FileExistsError: there is one, also one that another process wrote meanwhile.
     """
     try:
-        with _temporary_file(path, exclusive=exclusive) as stream:
+        with _temporary_file(path, exclusive=exclusive, synced=synced) as stream:
             stream.write(content)
     except OSError as error:
         if error.errno is not None and error.filename is None:  # a full disk names no file
@@ -38,9 +45,9 @@ def write_bytes(path: Path, content: bytes, *, exclusive: bool = False) -> None:
         raise
 
 
-def write_text(path: Path, content: str, *, exclusive: bool = False) -> None:
+def write_text(path: Path, content: str, *, synced: bool = True) -> None:
     """Write UTF-8 text atomically; see `write_bytes`."""
-    write_bytes(path, content.encode(), exclusive=exclusive)
+    write_bytes(path, content.encode(), synced=synced)
 
 
 def digest(content: bytes) -> str:
@@ -64,27 +71,37 @@ def atomic_file(path: Path, *, exclusive: bool = False) -> Iterator[IO[bytes]]:
         with _temporary_file(path, exclusive=exclusive) as stream:
             yield stream
     except OSError as error:
-        raise _write_error(path, error) from None
+        raise write_error(path, error) from None
 
 
 @contextmanager
-def _temporary_file(path: Path, *, exclusive: bool) -> Iterator[IO[bytes]]:
+def _temporary_file(path: Path, *, exclusive: bool, synced: bool = True) -> Iterator[IO[bytes]]:
+    synced = synced and not _is_temporary(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary_path(path)
     try:
         with temporary.open("xb") as stream:
             _lock(stream.fileno())
             yield stream
+            if synced:
+                sync_file(stream)
         if exclusive:
-            _link(temporary, path)
+            link_new(temporary, path)
         else:
             temporary.replace(path)
+        if synced:
+            sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _link(temporary: Path, path: Path) -> None:
+def _is_temporary(path: Path) -> bool:
+    """Whether a file lies in a temporary folder, which is synchronized as a whole."""
+    return any(part.endswith(TEMPORARY) for part in path.parts[:-1])
+
+
+def link_new(temporary: Path, path: Path) -> None:
     """Give a file its name, unless that is taken.
 
     Raises:
@@ -107,11 +124,15 @@ LEFTOVER_SECONDS = 60.0
 """Age from which on a temporary file may be a leftover: a younger one may not be locked yet."""
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, seconds: float = LEFTOVER_SECONDS) -> None:
     """Remove temporary files and folders of processes that were killed.
 
     A process holds a lock on what it writes, which the system releases when the process ends.
     Where locks are not supported nothing is removed.
+
+    Args:
+        folder: the folder in which they lie.
+        seconds: their least age; 0 where no other process can be writing there.
     """
     try:
         with os.scandir(folder) as entries:
@@ -120,7 +141,7 @@ def remove_leftovers(folder: Path) -> None:
                 for entry in entries
                 if entry.name.endswith(TEMPORARY)
                 and entry.name.startswith(".")
-                and time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS
+                and time.time() - entry.stat(follow_symlinks=False).st_mtime >= seconds
             ]
     except OSError:
         return
@@ -236,20 +257,22 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             yield temporary
             publish_folder(temporary, path, overwrite=overwrite)
     except OSError as error:
-        raise _write_error(path, error) from None
+        raise write_error(path, error) from None
 
 
 def publish_folder(new: Path, path: Path, *, overwrite: bool = False) -> None:
-    """Give a complete folder its final path.
+    """Give a complete folder its final path, when all of it is on the disk.
 
     Raises:
         InputError: another process took the path and `overwrite` is off; says where the folder is
             instead.
     """
+    sync_tree(new)
     if overwrite:
         replace_folder(new, path)
     else:
         _take_name(new, path)
+    sync_folder(path.parent)
 
 
 def _take_name(new: Path, path: Path) -> None:
@@ -287,7 +310,8 @@ def _moved(new: Path, path: Path) -> bool:
     return True
 
 
-def _write_error(path: Path, error: OSError) -> InputError:
+def write_error(path: Path, error: OSError) -> InputError:
+    """Error of a file or folder that cannot be written, of which nothing new is there."""
     why = error.strerror or str(error)
     return InputError(f"cannot be written ({why}); nothing was left there.", file=path)
 
@@ -299,7 +323,7 @@ def replace_folder(new: Path, path: Path) -> None:
     `restore_folder` looks for. Several processes replace a folder one after another.
     """
     restore_folder(path)
-    with _folder_lock(path.parent):
+    with folder_lock(path.parent):
         if not path.exists():
             new.rename(path)
             return
@@ -319,7 +343,7 @@ def restore_folder(path: Path) -> None:
     try:
         if not _is_interrupted(path):
             return
-        with _folder_lock(path.parent):  # another process may be between the two renames
+        with folder_lock(path.parent):  # another process may be between the two renames
             if _is_interrupted(path):
                 _old_folder(path).rename(path)
     except (OSError, ValueError):  # no path, or restored by another process
@@ -327,11 +351,12 @@ def restore_folder(path: Path) -> None:
 
 
 def _is_interrupted(path: Path) -> bool:
-    return not os.path.lexists(path) and _old_folder(path).is_dir()
+    old = _old_folder(path)
+    return not os.path.lexists(path) and old.is_dir() and not old.is_symlink()
 
 
 @contextmanager
-def _folder_lock(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Lock a folder against other processes, where the system can."""
     with ExitStack() as stack:
         with suppress(OSError):

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from contrapose.errors import InputError
+from contrapose.files.paths import require_no_link
+from contrapose.files.syncing import sync_file, sync_folder
 from contrapose.files.text import parse_count, parse_json, require_regular
 from contrapose.files.web import (
     DownloadError,
@@ -88,15 +90,19 @@ def download_file(
 
     Raises:
         DownloadError: there is no such file, it is not the expected one, or every attempt failed.
-        InputError: the file cannot be written: no permission, no space.
+        InputError: the file cannot be written: no permission, no space, or the name of its part is
+            a symbolic link.
     """
     require_web_url(url)
     part = path.with_name(f".{path.name}.part")
+    for file in (part, _note_path(part)):
+        require_no_link(file)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _require_space(path, (expected.size or 0) - (part.stat().st_size if part.exists() else 0))
         fetched = _download_part(url, part, expected, progress)
         part.replace(path)
+        sync_folder(path.parent)
         _note_path(part).unlink(missing_ok=True)
     except OSError as error:
         why = error.strerror or str(error)
@@ -180,6 +186,7 @@ class _Transfer:
                     )
                 stream.write(block)
                 digest.update(block)
+            sync_file(stream)
         if self.total is not None and done < self.total:
             raise PassingError(f"the connection ended after {done:,} of {self.total:,} bytes")
         return FetchedFile(done, digest.hexdigest())

@@ -1,4 +1,4 @@
-"""Paths that others name: annotation paths joined safely to their root, plug-in files imported."""
+"""Paths that others name: joined safely to their root, links refused, plug-in files imported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -168,3 +169,32 @@ def _error_line(error: Exception, file: Path) -> int | None:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line
+
+
+def require_no_link(path: Path) -> None:
+    """Refuse a symbolic link, through which another file or folder would be written.
+
+    Raises:
+        InputError: it is one.
+    """
+    if path.is_symlink():
+        raise InputError(
+            "is a symbolic link, and nothing is written through it; delete it.", file=path
+        )
+
+
+def require_no_links(folder: Path) -> None:
+    """Refuse a folder that is a symbolic link or holds one, at whatever depth.
+
+    Raises:
+        InputError: says which.
+    """
+    require_no_link(folder)
+    pending = [str(folder)]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    require_no_link(Path(entry.path))
+                elif entry.is_dir():
+                    pending.append(entry.path)

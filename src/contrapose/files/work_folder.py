@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from contrapose.errors import InputError, option
 from contrapose.files.atomic import publish_folder, require_free, write_text
+from contrapose.files.paths import require_no_link, require_no_links
 from contrapose.files.text import parse_json, require_regular
 
 RECIPE, LOCK, SET, DONE = "recipe.json", "lock", "set", "done"
@@ -52,8 +53,12 @@ class WorkFolder:
         return value if isinstance(value, dict) else None
 
     def write_done(self, source: str, record: Mapping[str, Any]) -> None:
-        """Record that a source is complete; its files must be written by then."""
-        write_text(self._record(source), json.dumps(record, ensure_ascii=False))
+        """Record that a source is complete; its files must be written by then.
+
+        Neither they nor the record are synchronized, as that would take long for many sources:
+        their digests, which are in the record, say after a power failure which of them are whole.
+        """
+        write_text(self._record(source), json.dumps(record, ensure_ascii=False), synced=False)
 
     def discard(self) -> None:
         """Throw away what is done."""
@@ -91,14 +96,15 @@ def open_work_folder(
         overwrite: replace a folder that is there.
 
     Raises:
-        InputError: `out` is taken, another process builds it, or writing fails: no permission, no
-            space.
+        InputError: `out` is taken, another process builds it, the work folder is or holds a
+            symbolic link, or writing fails: no permission, no space.
     """
     require_free(out, overwrite=overwrite)
     path = out.parent / f".{out.name}.build"
     try:
         with _hold(path, out):
             require_free(out, overwrite=overwrite)  # another build may just have finished
+            require_no_links(path)
             _keep_same(path, json.dumps(recipe, sort_keys=True, ensure_ascii=False))
             (path / SET).mkdir(exist_ok=True)
             try:
@@ -118,9 +124,10 @@ def open_work_folder(
 def _hold(path: Path, out: Path) -> Iterator[None]:
     """Create the work folder and hold its lock; a process that is killed releases it."""
     while True:
+        require_no_link(path)
         path.mkdir(parents=True, exist_ok=True)
         try:
-            stream = (path / LOCK).open("a+b")
+            stream = open_lock(path / LOCK)
         except FileNotFoundError:  # the folder was removed by a build that just ended
             continue
         with stream:
@@ -134,6 +141,22 @@ def _hold(path: Path, out: Path) -> Iterator[None]:
                 continue
             yield
             return
+
+
+def open_lock(path: Path) -> IO[bytes]:
+    """Open a lock file, which is created where it is missing.
+
+    Raises:
+        InputError: it is a symbolic link.
+        OSError: it cannot be opened.
+    """
+    require_no_link(path)
+    handle = os.open(
+        path,
+        os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0),
+        0o666,
+    )
+    return os.fdopen(handle, "a+b")
 
 
 def try_lock(stream: IO[bytes]) -> bool:
@@ -195,5 +218,5 @@ def hold_folder(folder: Path) -> Iterator[bool]:
         free = True
         if folder.is_dir():
             with suppress(OSError):
-                free = try_lock(stack.enter_context((folder / LOCK).open("a+b")))
+                free = try_lock(stack.enter_context(open_lock(folder / LOCK)))
         yield free

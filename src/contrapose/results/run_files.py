@@ -13,7 +13,7 @@ from contrapose.arrays import Ragged
 from contrapose.data import Example
 from contrapose.data.example_columns import ExampleMap
 from contrapose.data.text_columns import TextColumn
-from contrapose.errors import InputError, first_line
+from contrapose.errors import InputError, first_line, shortage_error
 from contrapose.files import digest, read_bytes, read_json, write_text
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
@@ -60,7 +60,9 @@ DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OSError)
 
 def damage_error(error: Exception, folder: Path) -> InputError:
     """Error of a folder whose files do not hold what their readers expect."""
-    return InputError(f"is a damaged run folder ({first_line(error)}).", file=folder)
+    return shortage_error(error, folder) or InputError(
+        f"is a damaged run folder ({first_line(error)}).", file=folder
+    )
 
 
 PROVENANCE = {"made": dict, "loaded": dict, "skipped": dict, "edits": dict, "fingerprint": str,
@@ -99,7 +101,7 @@ def read_file(folder: Path, name: str, spec: dict[str, Any]) -> bytes | None:
     try:
         content = read_bytes(folder / name)
     except OSError as error:
-        raise InputError(
+        raise shortage_error(error, folder) or InputError(
             f"is a damaged run folder ({name}: {error.strerror}).", file=folder
         ) from None
     if digest(content) != wanted:

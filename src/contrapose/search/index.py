@@ -16,26 +16,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.engine.storage import folder_name
-from contrapose.errors import InputError, first_line, option
+from contrapose.errors import InputError, first_line, option, shortage_error
 from contrapose.files import (
     MalformedError,
     digest,
+    open_lock,
     read_bytes,
     read_json,
     read_npy,
     safe_join,
+    try_lock,
     write_bytes,
     write_text,
 )
@@ -240,6 +243,8 @@ def open_index(folder: Path) -> Index:
             table = pq.read_table(pa.BufferReader(content)).combine_chunks()
             break
         except (InputError, OSError, ValueError, pa.ArrowException, MalformedError) as error:
+            if short := shortage_error(error, folder):
+                raise short from None
             # A writer may have replaced the files since the manifest was read.
             before, manifest, tries = manifest, _read_manifest(folder), tries + 1
             if manifest["number"] == before["number"] or tries > MAX_TRIES:
@@ -290,7 +295,8 @@ def write_index(
         root: folder of the images.
         model: name, fingerprint, and space of the vectors.
         table: the columns.
-        vectors: a finished `.npy` file in the folder, which is renamed, and its checksums.
+        vectors: a finished `.npy` file in the same file system, which is renamed, and its
+            checksums.
         skipped: images without a vector, with the reasons.
         number: of the new files.
     """
@@ -303,8 +309,6 @@ def write_index(
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays, names=list(COLUMNS)), sink, compression="zstd")
     content = sink.getvalue().to_pybytes()
-    write_bytes(folder / names["images"], content)
-    vectors[0].replace(folder / names["vectors"])
     inside = folder.resolve().is_relative_to(root.resolve())
     where = os.path.relpath(root.resolve(), folder.resolve()) if inside else str(root.resolve())
     manifest = {
@@ -321,10 +325,16 @@ def write_index(
         "skipped": skipped,
     }
     manifest["digest"] = _manifest_digest(manifest)
+    write_bytes(folder / names["images"], content)
+    vectors[0].replace(folder / names["vectors"])
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    for old in folder.glob("*-*.*"):
-        if old.name not in names.values() and old.suffix in (".npy", ".parquet"):
+    for old in folder.iterdir():
+        if FILE_NAME.fullmatch(old.name) and old.name not in names.values():
             old.unlink(missing_ok=True)
+
+
+FILE_NAME = re.compile(r"vectors-\d+\.npy|images-\d+\.parquet")
+"""Names of an index's files."""
 
 
 @contextmanager
@@ -332,27 +342,12 @@ def lock_index(folder: Path) -> Iterator[None]:
     """Hold the index's lock; a process that is killed releases it.
 
     Raises:
-        InputError: another process holds it.
+        InputError: another process holds it, or it is a symbolic link.
     """
-    with (folder / LOCK).open("a+b") as stream:
-        if not _try_lock(stream):
+    with open_lock(folder / LOCK) as stream:
+        if not try_lock(stream):
             raise InputError("is being written by another process; wait for it.", file=folder)
         yield
-
-
-def _try_lock(stream: IO[bytes]) -> bool:
-    try:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            import msvcrt
-
-            getattr(msvcrt, "locking")(stream.fileno(), getattr(msvcrt, "LK_NBLCK"), 1)  # noqa: B009
-        else:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ run compares the checksums of the vectors that are there; damaged ones are made 
 
 from __future__ import annotations
 
-import os
 import shutil
 import warnings
 from collections.abc import Sequence
@@ -31,6 +30,8 @@ from contrapose.engine import (
 from contrapose.engine.pace import ESTIMATE
 from contrapose.engine.storage import UnwritableStoreError
 from contrapose.errors import DamageWarning, InputError, option
+from contrapose.files import remove_leftovers, require_no_link, temporary_folder
+from contrapose.files.syncing import sync_file
 from contrapose.metrics import FloatArray
 from contrapose.models import Encoder, Model
 from contrapose.models.capabilities import UNSTORED
@@ -40,6 +41,7 @@ from contrapose.search.image_files import ImageFile, list_images
 from contrapose.search.index import (
     BLOCK_ROWS,
     COLUMNS,
+    FILE_NAME,
     INDEX_FOLDER,
     LOCK,
     MANIFEST,
@@ -53,6 +55,7 @@ from contrapose.search.index import (
 from contrapose.search.spaces import declare_space
 
 PENDING = "pending"
+VECTORS = "vectors.npy"
 SHARD = 1 << 15
 """Images that are embedded before their vectors leave memory."""
 
@@ -111,6 +114,9 @@ def build_index(request: IndexRequest, model: Model) -> IndexReport:
     if request.out is None and not (isinstance(request.images, Path) and request.images.is_dir()):
         raise InputError(f"an index of a list needs a folder: pass {option('out')}.")
     folder = request.out or default_index_folder(root, model.name)
+    if request.out is None:
+        for path in (folder.parent, folder):
+            require_no_link(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_index(folder):
@@ -208,6 +214,10 @@ def _update(
     skipped: dict[str, str],
 ) -> IndexReport:
     known = _read_known(folder, root, model)
+    number = 1 if known.index is None else known.index.number + 1
+    require_no_link(folder / PENDING)
+    remove_leftovers(folder, 0.0)  # nobody else writes here
+    _remove_files(folder, number)
     contents = {file.name: known.content(file) for file in files}
     changed = [ImageRef(name, root / name) for name, content in contents.items() if content is None]
     distinct = distinct_images(changed)
@@ -235,13 +245,18 @@ def _update(
     before = known.files
     skipped = dict(sorted(skipped.items()))
     if known.index is None or known.damaged or entries != before or skipped != known.index.skipped:
-        vectors = _write_vectors(folder, known, fresh, [content for _, content in rows])
         table = dict(
             zip(COLUMNS, zip(*((n, *e) for n, e in entries.items()), strict=True), strict=True)
         )
-        number = 1 if known.index is None else known.index.number + 1
         facts = model.name, model.fingerprint, declare_space(model)
-        write_index(folder, root, facts, table, vectors, skipped, number)
+        with temporary_folder(folder, "new") as temporary:
+            path = temporary / VECTORS
+            checksums = _write_vectors(path, known, fresh, [content for _, content in rows])
+            try:
+                write_index(folder, root, facts, table, (path, checksums), skipped, number)
+            except OSError:
+                _remove_files(folder, number)
+                raise
     shutil.rmtree(folder / PENDING, ignore_errors=True)
     return IndexReport(
         open_index(folder),
@@ -288,9 +303,11 @@ def _embed_shards(
             )
             rows, _ = embed_distinct(context, [new[name] for name in names], names, [])
             done += len(names)
-            file = pending / "vectors.npy"
+            file = pending / VECTORS
             if len(shards) > 1:  # the others must fit in memory too
-                np.save(file, rows, allow_pickle=False)
+                file.unlink(missing_ok=True)
+                with file.open("xb") as stream:
+                    np.save(stream, rows, allow_pickle=False)
                 rows = np.load(file, mmap_mode="r", allow_pickle=False)
             for name, row in zip(names, rows, strict=True):
                 if rows.shape[1] and np.isfinite(row[0]):
@@ -301,30 +318,25 @@ def _embed_shards(
 
 
 def _write_vectors(
-    folder: Path, known: _Known, fresh: dict[str, FloatArray], contents: list[str]
-) -> tuple[Path, list[int]]:
-    """Write the vectors of contents, old and new, to a temporary file; return their checksums.
+    path: Path, known: _Known, fresh: dict[str, FloatArray], contents: list[str]
+) -> list[int]:
+    """Write the vectors of contents, old and new, to a new file; return their checksums.
 
     The file is written, not memory-mapped: a full disk is an error then, and no signal.
     """
     held = next(iter(fresh.values())) if known.index is None else known.index.vectors[0]
-    path, checksums = folder / ".vectors.npy", list[int]()
+    checksums: list[int] = []
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(contents), len(held))}
-    try:
-        with path.open("wb") as stream:
-            np.lib.format.write_array_header_1_0(stream, header)
-            for start in range(0, len(contents), BLOCK_ROWS):
-                names = contents[start : start + BLOCK_ROWS]
-                block = np.stack([_find_vector(name, known, fresh) for name in names])
-                block = np.ascontiguousarray(block, dtype="<f4")
-                checksums.append(block_checksum(block))
-                stream.write(block.data)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
-    return path, checksums
+    with path.open("xb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for start in range(0, len(contents), BLOCK_ROWS):
+            names = contents[start : start + BLOCK_ROWS]
+            block = np.stack([_find_vector(name, known, fresh) for name in names])
+            block = np.ascontiguousarray(block, dtype="<f4")
+            checksums.append(block_checksum(block))
+            stream.write(block.data)
+        sync_file(stream)
+    return checksums
 
 
 def _find_vector(content: str, known: _Known, fresh: dict[str, FloatArray]) -> FloatArray:
@@ -334,6 +346,16 @@ def _find_vector(content: str, known: _Known, fresh: dict[str, FloatArray]) -> F
     if vector is None:
         raise KeyError(content)
     return vector
+
+
+def _remove_files(folder: Path, number: int) -> None:
+    """Remove the files of a number that no manifest names: a run that failed may leave them.
+
+    They would keep a full disk full.
+    """
+    for path in list(folder.iterdir()):
+        if FILE_NAME.fullmatch(path.name) and path.stem.endswith(f"-{number}"):
+            path.unlink(missing_ok=True)
 
 
 def _remove_empty(folder: Path) -> None:

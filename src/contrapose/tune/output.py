@@ -16,12 +16,14 @@ from contrapose.data import Example
 from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import (
     hold_folder,
-    replace_folder,
+    publish_folder,
+    require_no_link,
     require_regular,
     restore_folder,
     temporary_folder,
     write_text,
 )
+from contrapose.files.syncing import sync_folder, sync_tree
 from contrapose.results import RunRecord
 from contrapose.results.records import build_record
 from contrapose.results.tables import ScoreTable
@@ -112,6 +114,7 @@ def require_output(request: TuneRequest) -> None:
     """
     out = request.out
     restore_folder(out.resolve())
+    require_no_link(_staging_folder(out))
     there = (working_folder(request) / TRAINING_FOLDER).is_dir()
     if request.resume:
         if not there:
@@ -158,7 +161,7 @@ def finish_output(request: TuneRequest, work: Path, trained: TrainingResult) -> 
     if work == request.out:
         return
     try:
-        replace_folder(work, request.out.resolve())
+        publish_folder(work, request.out.resolve(), overwrite=True)
     except OSError as error:
         raise InputError(
             f"cannot be replaced ({error.strerror or error}); the new result is whole in {work}.",
@@ -185,6 +188,7 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
     """
     work = working_folder(request)
     folder = work / TRAINING_FOLDER
+    require_no_link(folder)
     try:
         if not request.resume:
             with hold_output(request, _staging_folder(request.out)):
@@ -242,8 +246,10 @@ def write_model(out: Path, write: Callable[[Path], None]) -> None:
     try:
         with temporary_folder(out, "model") as folder:
             write(folder)
+            sync_tree(folder)
             for file in sorted(folder.iterdir()):
                 file.replace(out / file.name)
+        sync_folder(out)
     except OSError as error:
         raise InputError(
             f"the model cannot be written ({error.strerror or error}); its checkpoints are whole: "
@@ -325,6 +331,6 @@ def _read_objective(file: Path) -> str | None:
     require_regular(file)
     try:
         said = json.loads(file.read_text(encoding="utf-8"))["objective"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return str(said)

@@ -23,9 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from contrapose.errors import InputError, MissingExtraError, option
-from contrapose.files import require_regular, temporary_folder
+from contrapose.errors import InputError, MissingExtraError, first_line, option
+from contrapose.files import parse_json, require_regular, temporary_folder
 from contrapose.files.atomic import TEMPORARY
+from contrapose.files.syncing import sync_folder, sync_tree
 from contrapose.losses.gather import processes
 from contrapose.models.options import find_device
 from contrapose.tune.settings import Settings
@@ -138,9 +139,9 @@ def write_state(file: Path, state: CheckpointState) -> None:
         with temporary_folder(file.parent, file.name) as folder:
             temporary = folder / file.name
             save_file(tensors, temporary, metadata=header)
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
+            sync_tree(folder)
             temporary.replace(file)
+        sync_folder(file.parent)
     except (OSError, SafetensorError) as error:
         why = getattr(error, "strerror", None) or str(error).split("\n", maxsplit=1)[0]
         last = latest_checkpoint(file.parent)
@@ -164,7 +165,9 @@ def read_state(file: Path, network: nn.Module) -> CheckpointState:
             header = stream.metadata() or {}
             if header.get("format") != CHECKPOINT_FORMAT:
                 raise InputError("is no checkpoint of contrapose tune.", file=file)
-            about = json.loads(header["about"])
+            about = parse_json(header["about"])
+            if not isinstance(about, dict):
+                raise ValueError("its settings are no JSON object")
             if about["architecture"] != architecture_hash(network):
                 raise InputError(
                     f"is a checkpoint of another architecture; {option('resume')} needs the "
@@ -175,12 +178,16 @@ def read_state(file: Path, network: nn.Module) -> CheckpointState:
             if header["checksum"] != checkpoint_checksum(header, tensors):
                 raise ValueError("its checksum is another")
             return CheckpointState(int(header["step"]), tensors, about)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        first = str(error).split("\n", maxsplit=1)[0].rstrip(".:")
-        raise InputError(
-            f"the checkpoint is damaged ({first}); delete it to go on from the one before.",
-            file=file,
-        ) from None
+    except (OSError, SafetensorError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise damaged_checkpoint(file, error) from None
+
+
+def damaged_checkpoint(file: Path, error: Exception) -> InputError:
+    """Error of a checkpoint that cannot be used."""
+    return InputError(
+        f"the checkpoint is damaged ({first_line(error)}); delete it to go on from the one before.",
+        file=file,
+    )
 
 
 def checkpoint_name(step: int) -> str:

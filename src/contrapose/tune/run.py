@@ -61,11 +61,11 @@ from contrapose.tune.students import Student, load_student
 from contrapose.tune.trainer import (
     LossCallback,
     StepBuffer,
-    TrainingLog,
     TrainingResult,
     fit_objective,
     train,
 )
+from contrapose.tune.training_log import TrainingLog
 
 GUARD_CHECKS = 20
 """How often heads are evaluated during training, under a guard."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from contrapose.errors import InputError, option
-from contrapose.files import write_text
 from contrapose.losses.gather import processes
 from contrapose.tune.data.rows import TrainingSet
 from contrapose.tune.feed import Feed, TrainingBatch
@@ -30,6 +28,7 @@ from contrapose.tune.parameters import (
     broadcast_object,
     capture_state,
     checkpoint_name,
+    damaged_checkpoint,
     gather_objects,
     latest_checkpoint,
     make_optimizer,
@@ -44,46 +43,7 @@ from contrapose.tune.parameters import (
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import CudaGraphStep, TrainingStep, can_record
 from contrapose.tune.students import Student, evaluation_mode
-
-
-class TrainingLog:
-    """Training log in JSON lines; without a file, nothing is written."""
-
-    def __init__(self, file: Path | None, done: int = 0):
-        """Open a log; an existing one is truncated after step `done`."""
-        self.file = file
-        if file is None:
-            return
-        earlier = ""
-        if done and file.is_file():
-            lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line]
-            earlier = "".join(f"{line}\n" for line in lines if _step_of_line(line) <= done)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, earlier)
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Append a record.
-
-        Raises:
-            InputError: it cannot be written.
-        """
-        if self.file is None:
-            return
-        try:
-            with self.file.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise InputError(
-                f"the log cannot be written ({error.strerror}).", file=self.file
-            ) from None
-
-
-def _step_of_line(line: str) -> int:
-    try:
-        said = json.loads(line)
-    except ValueError:  # a line that a killed run left half-written
-        return 1 << 62
-    return int(said.get("step", said.get("checkpoint", 0)))
+from contrapose.tune.training_log import TrainingLog
 
 
 class CheckpointCallback(Protocol):
@@ -202,13 +162,17 @@ class Trainer:
                     f"{option('resume')} needs the same command.",
                     file=file,
                 )
-        restore_state(state, self.trainable, self.optimizer, self.mean)
-        if self.training_step.teacher is not None:
-            self.training_step.teacher.memory = teacher_memory(state, processes().rank)
+        try:
+            restore_state(state, self.trainable, self.optimizer, self.mean)
+            if self.training_step.teacher is not None:
+                self.training_step.teacher.memory = teacher_memory(state, processes().rank)
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged_checkpoint(file, error) from None
         best = file.with_name(BEST_CHECKPOINT)
-        if check is None or not best.is_file() or state.about["highest"] is None:
+        highest = state.about.get("highest")
+        if check is None or not best.is_file() or not isinstance(highest, float | int):
             return state.step, None
-        check.highest = state.about["highest"]
+        check.highest = highest
         return state.step, best
 
     def load_ema(self) -> None:

@@ -182,3 +182,61 @@ def test_another_format(file: Path) -> None:
 def test_the_shipped_files_are_small() -> None:
     sizes = [(FOLDER / f"{name}.safetensors").stat().st_size for name in NAMES]
     assert sum(sizes) <= 20_000_000
+
+
+SIZES = [
+    ("fusion_layers", 10**9), ("image_layers", 10**6), ("text_layers", 10**30), ("width", 20_000),
+    ("heads", 0), ("heads", 3), ("width", 1), ("width", 30), ("embedding", 10**12),
+    ("image_size", 10**9), ("image_size", 24.0), ("context", True), ("patch", -12),
+    ("fusion_layers", -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), SIZES)
+def test_sizes_that_the_tensors_do_not_have_build_no_network(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    def build(_: object, config: TinyConfig) -> None:
+        if torch.get_default_device().type != "meta" or config.image_layers > 1000:
+            pytest.fail("a network of wrong sizes was built")
+        build_network(_, config)  # type: ignore[arg-type]
+
+    build_network = TinyNetwork.__init__
+    monkeypatch.setattr(TinyNetwork, "__init__", build)
+    config = json.dumps({**SMALL.as_dict(), name: value})
+    change_header(file, lambda header: header["__metadata__"].update(config=config))
+    assert "the weight file is damaged (" in refusal(file)
+
+
+def test_a_large_image_is_refused_though_its_tensors_fit(file: Path) -> None:
+    config = json.dumps({**SMALL.as_dict(), "image_size": 24 << 20, "patch": 12 << 20})
+    change_header(file, lambda header: header["__metadata__"].update(config=config))
+    assert "image_size" in refusal(file)
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "U16", "I16"])
+@pytest.mark.parametrize("every", [False, True])
+def test_weights_of_another_type_are_refused(file: Path, dtype: str, every: bool) -> None:
+    def relabel(header: dict[str, Any]) -> None:
+        names = [name for name in header if name != "__metadata__"]
+        for name in names if every else names[:1]:
+            header[name]["dtype"] = dtype
+
+    change_header(file, relabel)
+    assert "half precision" in refusal(file)
+
+
+@pytest.mark.parametrize("words", ['["ball", "ball"]', '["ball", 5]', '{"ball": 1, "red": 2}'])
+def test_words_that_are_none(file: Path, words: str) -> None:
+    change_header(file, lambda header: header["__metadata__"].update(words=words))
+    assert "word" in refusal(file)
+
+
+def test_a_tensor_that_comes_twice(file: Path) -> None:
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    text = content[8 : 8 + length].rstrip()
+    entry = json.dumps(json.loads(text)["log_scale"]).encode()
+    text = text[:-1] + b',"log_scale":' + entry + b"}"
+    file.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    assert "twice" in refusal(file)

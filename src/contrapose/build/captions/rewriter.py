@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from contrapose.build.captions.edits import Rewrite
 from contrapose.build.captions.verification import DoubtError, verify_one_word, verify_reordering
 from contrapose.errors import InputError, option
+from contrapose.files.syncing import sync_file
 from contrapose.models import Chat, Prompt, load_model
 from contrapose.models.capabilities import arrived_positions
 
@@ -157,8 +157,7 @@ class ReplyCache:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("a", encoding="utf-8") as stream:
                 stream.write(("" if self._whole else "\n") + "".join(lines))
-                stream.flush()
-                os.fsync(stream.fileno())
+                sync_file(stream)
         except OSError as error:
             why = error.strerror or str(error)
             raise InputError(f"cannot be written ({why}).", file=self._file) from None

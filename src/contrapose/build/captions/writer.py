@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,9 @@ from contrapose.build.captions.pairs import (
 )
 from contrapose.build.captions.rewriter import Rewriter
 from contrapose.errors import InputError, option
-from contrapose.files import atomic_file, write_text
+from contrapose.files import new_folder, read_json, temporary_folder, write_text
+from contrapose.files.atomic import folder_lock, link_new, write_error
+from contrapose.files.syncing import sync_folder, sync_tree
 
 PAIRS, MANIFEST = "pairs.jsonl", "manifest.json"
 SCHEMA = 1
@@ -63,14 +67,106 @@ def pair_files(out: Path, *, overwrite: bool = False) -> PairFiles:
         if out.exists() and not out.is_dir():
             raise InputError("is a file; end it in .jsonl or name a folder.", file=out)
         paths = PairFiles(out / PAIRS, out / MANIFEST)
+    _require_free(paths, overwrite=overwrite)
+    return paths
+
+
+def _require_free(paths: PairFiles, *, overwrite: bool) -> None:
+    free = overwrite or _is_unfinished(paths)
     for path in (paths.pairs, paths.manifest):
-        if path.is_dir() or (path.exists() and not overwrite):
+        if path.is_dir() or (os.path.lexists(path) and not free):
             raise InputError(
                 f"is there already; choose another {option('out')} or pass "
                 f"{option('overwrite', True)}.",
                 file=path,
             )
-    return paths
+
+
+def _is_unfinished(paths: PairFiles) -> bool:
+    """Whether there is a manifest without pairs, as a build leaves that was killed at its end."""
+    if os.path.lexists(paths.pairs):
+        return False
+    try:
+        manifest = read_json(paths.manifest)
+    except InputError:
+        return False
+    return (
+        isinstance(manifest, dict)
+        and manifest.get("schema") == SCHEMA
+        and {"contrapose", "sha256"} <= manifest.keys()
+    )
+
+
+@contextmanager
+def _stage_files(out: Path, *, overwrite: bool) -> Iterator[PairFiles]:
+    """Yield paths of two files to write; they take their names only when the block succeeds.
+
+    A folder that is not there yet appears with both of them.
+
+    Raises:
+        InputError: writing fails: no permission, no space, or another build was quicker.
+    """
+    paths = pair_files(out, overwrite=overwrite)
+    folder = paths.pairs.parent
+    if folder == out and not os.path.lexists(out):
+        with new_folder(out) as new:
+            yield PairFiles(new / PAIRS, new / MANIFEST)
+        return
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(folder, paths.pairs.name) as new:
+            staged = PairFiles(new / PAIRS, new / MANIFEST)
+            yield staged
+            sync_tree(new)
+            with folder_lock(folder):
+                _publish_files(staged, paths, overwrite=overwrite)
+        sync_folder(folder)
+    except OSError as error:
+        raise write_error(paths.pairs, error) from None
+    finally:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()  # where it is empty
+
+
+def _publish_files(new: PairFiles, paths: PairFiles, *, overwrite: bool) -> None:
+    """Give two files their names; no manifest ever stands beside pairs that are not its own.
+
+    A process that is killed meanwhile leaves the manifest alone, which the next build replaces, or
+    in the place of earlier pairs these or the new ones without a manifest.
+
+    Raises:
+        InputError: another build was quicker, or the new manifest has no room.
+        OSError: writing fails; what was there is as before.
+    """
+    _require_free(paths, overwrite=overwrite)
+    if not os.path.lexists(paths.pairs):
+        try:
+            new.manifest.replace(paths.manifest)
+            link_new(new.pairs, paths.pairs)
+        except BaseException:
+            if not os.path.lexists(paths.pairs):
+                paths.manifest.unlink(missing_ok=True)
+            raise
+        return
+    earlier = new.manifest.with_name("earlier")
+    try:
+        if os.path.lexists(paths.manifest):
+            paths.manifest.replace(earlier)
+        new.pairs.replace(paths.pairs)
+    except BaseException:
+        if os.path.lexists(earlier) and os.path.lexists(new.pairs):
+            earlier.replace(paths.manifest)
+        raise
+    try:
+        new.manifest.replace(paths.manifest)
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror or error}), but {paths.pairs.name} is complete; "
+            "make room and run the same again.",
+            file=paths.manifest,
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +219,23 @@ def build_pairs(
     Raises:
         InputError: there are no captions, or the files cannot be written.
     """
-    places = pair_files(out, overwrite=overwrite)
     read: Counter[str] = Counter()
     tally = Tally()
     written = 0
     audited: list[CaptionPairs] = []
     digest = hashlib.sha256()
     rows = _drop_duplicates(captions, read)
-    with atomic_file(places.pairs) as stream:
-        for pairs in _make_rows(rows, build, rewriter, tally, progress):
-            if build.complete and not (pairs.positives and pairs.negatives):
-                continue
-            line = _encode_line(pairs)
-            digest.update(line)
-            stream.write(line)
-            written += 1
-            if build.balance or len(audited) < AUDIT_CAPTIONS:
-                audited.append(pairs)
+    with _stage_files(out, overwrite=overwrite) as files:
+        with files.pairs.open("xb") as stream:
+            for pairs in _make_rows(rows, build, rewriter, tally, progress):
+                if build.complete and not (pairs.positives and pairs.negatives):
+                    continue
+                line = _encode_line(pairs)
+                digest.update(line)
+                stream.write(line)
+                written += 1
+                if build.balance or len(audited) < AUDIT_CAPTIONS:
+                    audited.append(pairs)
         _require_captions(read, build.source)
         if not written:
             raise InputError(
@@ -149,7 +245,7 @@ def build_pairs(
         manifest = _make_manifest(build, rewriter, read, tally, written)
         manifest["sha256"] = digest.hexdigest()
         manifest["audit"] = audit_pairs(audited, build.test)
-        write_text(places.manifest, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+        write_text(files.manifest, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     return manifest
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError, first_line
-from contrapose.files import read_bytes
+from contrapose.files import parse_json, read_bytes
 from contrapose.models.options import Dtype, LoadOptions, join_settings
 
 if TYPE_CHECKING:
     from contrapose.models.tiny.model import TinyClip
-    from contrapose.models.tiny.network import TinyNetwork
+    from contrapose.models.tiny.network import TinyConfig, TinyNetwork
 
 NAMES = ("tiny", "tiny-clip")
 FORMAT = "contrapose-tiny-1"
@@ -71,7 +71,7 @@ def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
     from safetensors import SafetensorError
     from safetensors.torch import load as parse
 
-    from contrapose.models.tiny.network import TinyConfig, TinyNetwork, Tokenizer
+    from contrapose.models.tiny.network import TinyNetwork
 
     content = _read_bytes(file)
     try:
@@ -81,14 +81,63 @@ def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
             raise InputError(
                 f"holds weights of {stated!r}; this program reads {FORMAT!r}.", file=file
             )
-        network = TinyNetwork(TinyConfig(**json.loads(header["config"])))
+        words = _parse_words(header["words"])
+        network = TinyNetwork(_parse_config(header["config"], words, _parse_header(content)))
         network.load_state_dict({name: w.float() for name, w in parse(content).items()})
-        words = tuple(json.loads(header["words"]))
-        if len(Tokenizer(words)) != network.config.vocabulary:
-            raise ValueError(f"{len(words)} words for {network.config.vocabulary} tokens")
     except (SafetensorError, *_DAMAGE_ERRORS) as error:
         raise _damaged_file(file, error) from None
     return network, words, hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def _parse_words(text: str) -> tuple[str, ...]:
+    """Words of the tokenizer.
+
+    Raises:
+        ValueError: they are no list of different texts.
+    """
+    words = parse_json(text)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError("its words are no list of texts")
+    if len(set(words)) < len(words):
+        raise ValueError("a word comes twice")
+    return tuple(words)
+
+
+def _parse_config(text: str, words: tuple[str, ...], header: Mapping[str, Any]) -> TinyConfig:
+    """Sizes of the network that the tensors of a file are of.
+
+    They are compared with the shapes of the tensors, of a network that has no memory, so that
+    building the network takes no more than the file holds.
+
+    Raises:
+        ValueError: they are no sizes, or those of another network.
+    """
+    import torch
+
+    from contrapose.models.tiny.network import TinyConfig, TinyNetwork, Tokenizer
+
+    config = TinyConfig(**parse_json(text))
+    for name, value in config.as_dict().items():
+        if type(value) is not int or value < (name != "fusion_layers"):
+            raise ValueError(f"{name} is {value!r}")
+    if config.width % config.heads or config.width % 4 or config.patch % 4:
+        raise ValueError("its sizes do not divide each other")
+    if len(Tokenizer(words)) != config.vocabulary:
+        raise ValueError(f"{len(words)} words for {config.vocabulary} tokens")
+    tensors = {name: entry for name, entry in header.items() if name != METADATA}
+    layers = config.image_layers + config.text_layers + config.fusion_layers
+    if layers > len(tensors):
+        raise ValueError(f"{len(tensors)} tensors for {layers} layers")
+    if config.image_size > LARGEST_IMAGE:
+        raise ValueError(f"image_size is {config.image_size}")
+    with torch.device("meta"):
+        network = TinyNetwork(config)
+    shapes = {name: list(weight.shape) for name, weight in network.state_dict().items()}
+    if shapes != {name: entry["shape"] for name, entry in tensors.items()}:
+        raise ValueError("its tensors are not those of its sizes")
+    if any(entry["dtype"] != "F16" for entry in tensors.values()):
+        raise ValueError("its tensors are not of half precision")
+    return config
 
 
 def write_weights(
@@ -121,11 +170,17 @@ def read_recipe(file: Path) -> dict[str, Any]:
     """
     content = _read_bytes(file)
     try:
-        recipe: dict[str, Any] = json.loads(_parse_metadata(content)["recipe"])
+        recipe: dict[str, Any] = parse_json(_parse_metadata(content)["recipe"])
     except _DAMAGE_ERRORS as error:
         raise _damaged_file(file, error) from None
     return recipe
 
+
+METADATA = "__metadata__"
+"""Key of the texts in the header of a safetensors file."""
+
+LARGEST_IMAGE = 1 << 12
+"""Pixels of the longest side of an image that a network reads."""
 
 _DAMAGE_ERRORS = (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 """Errors of reading a damaged header or building a network from it."""
@@ -135,7 +190,7 @@ def _sort_header(content: bytes) -> bytes:
     """Sort the text header of a safetensors file, whose order is otherwise arbitrary."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    header[METADATA] = dict(sorted(header[METADATA].items()))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the weights begin at a multiple of eight
     return len(text).to_bytes(8, "little") + text + content[8 + length :]
@@ -153,9 +208,15 @@ def _damaged_file(file: Path, error: Exception) -> InputError:
 
 
 def _parse_metadata(content: bytes) -> dict[str, str]:
-    """Parse the text header of a safetensors file: its length in 8 bytes, then JSON."""
+    """Texts in the header of a safetensors file."""
+    metadata: dict[str, str] = _parse_header(content).get(METADATA, {})
+    return metadata
+
+
+def _parse_header(content: bytes) -> dict[str, Any]:
+    """Parse the header of a safetensors file: its length in 8 bytes, then JSON without doubles."""
     length = int.from_bytes(content[:8], "little")
     if not 0 < length <= len(content) - 8:
         raise ValueError("its header is cut off")
-    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return metadata
+    header: dict[str, Any] = parse_json(content[8 : 8 + length].decode())
+    return header

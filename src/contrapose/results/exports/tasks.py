@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, option, shortage_error
 from contrapose.results.measures import Measurements
 from contrapose.results.run_files import SCORES, SPEC, read_spec, read_table
 from contrapose.results.run_tables import KEYS
@@ -144,7 +144,9 @@ def _read_pairs(
         columns = ["example", "image", "text", "value", "match"]
         rows = scores.filter(wanted).select(columns).to_pydict()
     except (pa.ArrowException, KeyError) as error:
-        raise InputError(f"is a damaged run folder ({SCORES}: {error}).", file=folder) from None
+        raise shortage_error(error, folder) or InputError(
+            f"is a damaged run folder ({SCORES}: {error}).", file=folder
+        ) from None
     by_example: dict[str, list[ScoredPair]] = {}
     for example, *pair in zip(*(rows[name] for name in columns), strict=True):
         by_example.setdefault(example, []).append(ScoredPair(*pair))
