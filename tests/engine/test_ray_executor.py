@@ -264,6 +264,7 @@ def test_workers_that_write_to_another_store(
 def ray() -> Iterator[Any]:
     """Ray of two cores, where it is installed."""
     module = pytest.importorskip("ray")
+    module.shutdown()
     module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     module.shutdown()
