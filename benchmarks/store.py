@@ -13,8 +13,10 @@ processor: the median of some rounds. It writes a run folder and its report unle
 `--speed 0.5` stops the program for half of every 20 ms, as if the processors were half as fast.
 
     choice     one image and some captions, of which one is right (JSON lines)
-    csv        the same as a table
+    csv        the same as a table (CSV)
+    cells      the same as a table whose cells hold lists as JSON
     negatives  one image, its caption and negatives, as `contrapose build pairs` writes them
+    columns    the same as a table with a column for each negative
     images     two images and one caption
     pairs      two images and two captions, with a tag of seven values
     judgement  one image and one caption, true or false
@@ -195,6 +197,12 @@ def negatives(options: argparse.Namespace) -> Rows:
         yield {"image": image, "caption": right, "negatives": wrong, "kinds": kinds}, pairs
 
 
+def negative_columns(options: argparse.Namespace) -> Rows:
+    for row, pairs in negatives(options):
+        wrong = {f"negative_{j}": text for j, text in enumerate(row["negatives"])}
+        yield {"image": row["image"], "caption": row["caption"], **wrong}, pairs
+
+
 def mixed(options: argparse.Namespace) -> Rows:
     sources = [make(options) for make in (choices, pairs_of_two, judgements, image_choices)]
     left, k = options.pairs, 0
@@ -226,7 +234,9 @@ def gallery(options: argparse.Namespace) -> Rows:
 SHAPES: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "choice": choices,
     "csv": flat_choices,
+    "cells": choices,
     "negatives": negatives,
+    "columns": negative_columns,
     "images": image_choices,
     "pairs": pairs_of_two,
     "mixed": mixed,
@@ -234,6 +244,9 @@ SHAPES: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "ratings": ratings,
     "gallery": gallery,
 }
+
+CSV_SHAPES = ("csv", "cells", "columns")
+"""Shapes that are written as a table."""
 
 
 def build(folder: Path, options: argparse.Namespace) -> Path:
@@ -246,12 +259,14 @@ def build(folder: Path, options: argparse.Namespace) -> Path:
         path = folder / "images" / f"{i}.png"
         Image.new("RGB", (8, 8), (i % 256, i // 256 % 256, i // 65536)).save(path)
         ids.append(content_id(ImageRef(path.name, path)))
-    file = folder / ("made.csv" if options.shape == "csv" else "made.jsonl")
+    file = folder / ("made.csv" if options.shape in CSV_SHAPES else "made.jsonl")
     with file.open("w", newline="") as stream:
-        if options.shape == "csv":
-            writer = csv.DictWriter(stream, list(rows[0][0]))
-            writer.writeheader()
-            writer.writerows(row for row, _ in rows)
+        if options.shape in CSV_SHAPES:
+            writer = csv.writer(stream)
+            writer.writerow(rows[0][0])
+            for row, _ in rows:
+                cells = (json.dumps(v) if isinstance(v, list) else v for v in row.values())
+                writer.writerow(cells)
         else:
             stream.writelines(json.dumps(row) + "\n" for row, _ in rows)
     pairs = [pair for _, some in rows for pair in some]

@@ -9,7 +9,7 @@ an `IrregularError`, and must be read in another way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise, starmap
 from pathlib import Path
@@ -135,6 +135,47 @@ def _read_jsonl(content: bytes) -> Table:
             require(PLAIN_KEY.fullmatch(name) and b"\\u" not in content)
             require(not re.search(rb'"%s": *-?[0-9]+ *[,}]' % re.escape(name.encode()), content))
     return columns
+
+
+def parse_cells(table: Table, names: Iterable[str]) -> Table:
+    """Parse the texts of some fields as JSON.
+
+    Args:
+        table: arrays by name.
+        names: fields whose texts, if they have any, are lists or objects as JSON.
+
+    Raises:
+        IrregularError: a text is no regular JSON, or says null.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parsed = dict(table)
+    for name in names:
+        cells = table.get(name)
+        if cells is None or cells.type != pa.string() or cells.null_count == len(cells):
+            continue
+        begin, end, between = map(_text_scalar, (f'{{"{name}":', "}\n", ""))
+        parts = begin, cells.cast(pa.large_string()), end, between
+        lines = pc.binary_join_element_wise(
+            *parts, null_handling="replace", null_replacement="null"
+        )
+        _, ends, content = lines.buffers()
+        size = int(np.frombuffer(ends, np.int64)[len(lines)])
+        columns = _read_jsonl(content[:size].to_pybytes())
+        require(list(columns) == [name] and len(columns[name]) == len(cells))
+        require(columns[name].null_count == cells.null_count)
+        parsed[name] = columns[name]
+    return parsed
+
+
+def _text_scalar(text: str) -> Any:
+    """Arrow scalar of a text; made by Arrow it would import pandas."""
+    import pyarrow as pa
+
+    content = text.encode()
+    ends = pa.py_buffer(np.array([0, len(content)], np.int64))
+    return pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(content)])[0]
 
 
 def _parse_lines(content: bytes) -> Any:

@@ -195,6 +195,9 @@ USUAL = {
     "tags": st.sampled_from([{}, {"subset": "x", "kind": ["y"]}, {"rating": 3}]),
     "caption": st.sampled_from(["a", "b"]),
     "negative": st.sampled_from(["c", "d"]),
+    "negatives": st.sampled_from([["c", "d"], ["e"]]),
+    "negative_10": st.sampled_from(["f", ""]),
+    "negative_2": st.sampled_from(["g", None]),
     "tag_a": st.sampled_from(["b", ""]),
     "other": ODD,
 }

@@ -52,6 +52,11 @@ FILES: dict[str, list[dict[str, Any]]] = {
     ],
     "one kind": [{**NEGATIVE, "kinds": {"negatives": ["k"]}}],
     "other kinds": [{**NEGATIVE, "kinds": {"positives": []}}],
+    "columns of negatives": [
+        {"image": "a.png", "caption": "x", "negative_1": "z", "negative": "y"},
+        {"id": "n", "image": "a.png", "negative_0": "w", "caption": "y", "negative_1": None},
+    ],
+    "JSON in texts": [{**CHOICE, "texts": texts} for texts in ('["x", "y z"]', '["a", "b", "c"]')],
     "one negative each": [{"image": "a.png", "caption": "x", "negatives": ["y"]}] * 2,
     "mixed": [
         {"id": "c", "image": "b.png", "texts": ["x", "y", "z"], "right": 1},
@@ -77,6 +82,14 @@ TABLES = {
     "plain": "id,image,text_0,text_1,right\n1,a.png,x,y,0\n2,b.png,x,z w,1\n",
     "quotes": 'image,caption,negative,tag_k\na.png,"x, y","say ""no""",k\nb.png,a,"""b""",""\n',
     "lengths": "image,text_0,text_1,text_2,right,tag_a,id\na.png,x,y,,1,,7\nb.png,x,y,z,2,b,\n",
+    "cells": "images,texts,match,tags\n"
+    '"[""a.png""]","[""x, y"", ""z \\u00e4""]","[[true, false]]",{}\n'
+    '"[""a.png"", ""b.png""]","[""x""]","[[true], [false]]","{""k"": 2, ""l"": [""m""]}"\n',
+    "some cells": 'image,texts,text_0,text_1,right,tags\na.png,"[""x"", ""y""]",,,0,\n'
+    'b.png,,x,y,1,"{""k"": ""v""}"\n',
+    "lists of negatives": 'image,caption,negatives\na.png,x,"[""y"", ""z""]"\nb.png,y,"[""w""]"\n',
+    "columns of negatives": "id,image,caption,negative_10,negative_2,negative_1,note\n"
+    "7,a.png,x,d,c,b,\n8,a.png,y,,c,,n\n,b.png,z,d,,b,\n",
     "labels": "image\ttext\tlabel\na.png\tx\ttrue\nb.png\ty\tfalse\n",
 }
 TABLES["quotes"] = TABLES["quotes"].replace(',""\n', ',"l"\n')
@@ -161,6 +174,11 @@ def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
         '{"id": "", "image": "a.png", "caption": "x", "negatives": ["y", "z"]}',
         '{"id": " ", "image": "a.png", "caption": "x", "negatives": ["y", "z"]}',
         json.dumps({**NEGATIVE, "note": [{"a": 1, "b": 2}]})[:-3] + ', "a": 1}]}',
+        '{"image": "a.png", "caption": "x", "negative_0": null, "text": "y", "label": true}',
+        '{"image": "a.png", "texts": "null", "text": "y", "label": true}',
+        '{"image": "a.png", "texts": "[\\"x\\"], \\"right\\": [\\"y\\"]", "right": 0}',
+        '{"image": "a.png", "texts": "[\\"x\\"]}\\n{\\"texts\\": [\\"y\\"]", "right": 0}',
+        '{"image": "a.png", "texts": "[\'x\', \'y\']", "right": 0}',
         '{"id": "2020-01-01", "image": "a.png", "texts": ["x", "y"], "right": 0}',
     ],
 )

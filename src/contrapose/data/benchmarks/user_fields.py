@@ -6,14 +6,24 @@ A fault is said with the record that it is in.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contrapose.data.examples import Match, TagValue, single_match
 from contrapose.files import DoubledKeyError, MalformedError, Record, parse_json
 
+NEGATIVE_COLUMN = re.compile(r"negatives?(?:_(\d+))?")
+"""Fields with negatives of a caption."""
+
 LABELS = {"true": True, "false": False, "1": True, "0": False}
 """Words of the field `label`."""
+
+
+def negative_columns(names: Iterable[str]) -> list[str]:
+    """Names of fields with negatives, by their numbers; those without one are first."""
+    matches = [match for name in names if (match := NEGATIVE_COLUMN.fullmatch(name))]
+    return [match[0] for match in sorted(matches, key=lambda match: int(match[1] or -1))]
 
 
 def read_list(record: Record, several: str, one: str) -> list[Any]:

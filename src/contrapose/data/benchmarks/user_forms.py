@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contrapose.data.benchmarks.user_fields import negative_columns
 from contrapose.data.example_columns import Positions, keep_used, row_starts, take_rows
 from contrapose.data.examples import Match
 from contrapose.data.text_columns import TextColumn, arrow_positions
@@ -43,30 +44,38 @@ def with_ids(table: Table) -> Table:
 
 def split_negatives(table: Table) -> Table:
     """Table in which each negative of a caption is an example, its kind as the tag `subset`."""
-    names = [name for name in table if name.startswith("negative")]
+    names = negative_columns(table)
     texts = table.get("texts")
     if "caption" not in table or not names or (texts is not None and not texts.null_count):
         return table
-    require(names in (["negative"], ["negatives"]))
     require(texts is None or texts.null_count == len(texts))
-    caption, negatives = table["caption"], table[names[0]]
-    require(not caption.null_count and not negatives.null_count)
+    caption = table["caption"]
+    require(not caption.null_count)
     kept = {
         name: array
         for name, array in table.items()
         if name in ("id", "image", "images", "tags") or name.startswith("tag_")
     }
-    sizes = np.ones(len(caption), np.int64)
-    if names == ["negatives"]:
-        require(hasattr(negatives, "offsets"))
-        sizes = array_numbers(negatives.value_lengths()).astype(np.int64)
-        require(sizes.min() > 0)
-        negatives, rows = negatives.flatten(), np.repeat(np.arange(len(sizes)), sizes)
+    columns = [array for name in names if (array := table[name]).null_count < len(array)]
+    require(columns)
+    negatives, sizes = _list_negatives(columns)
+    require(sizes.min() > 0)
+    if sizes.max() > 1:
+        rows = np.repeat(np.arange(len(sizes)), sizes)
         caption, kept = _take(caption, rows), {n: _take(array, rows) for n, array in kept.items()}
         kept["id"] = _number_ids(kept["id"], np.arange(len(rows)) - row_starts(sizes)[rows], sizes)
     right = arrow_positions(np.zeros(len(caption), np.int64))
     kinds = _read_kinds(table, sizes)
     return {**kinds, **kept, "text_0": caption, "text_1": negatives, "right": right}
+
+
+def _list_negatives(columns: Sequence[Any]) -> tuple[Any, Positions]:
+    """Negatives of all records end to end, and how many each has; of one list, or of columns."""
+    if len(columns) != 1 or holds_texts(columns[0]):
+        return interleave(columns)
+    (lists,) = columns
+    require(hasattr(lists, "offsets") and not lists.null_count)
+    return lists.flatten(), array_numbers(lists.value_lengths()).astype(np.int64)
 
 
 def _read_kinds(table: Table, sizes: Positions) -> Table:
@@ -108,6 +117,27 @@ def _number_ids(ids: Any, numbers: Positions, sizes: Positions) -> Any:
     counts = arrow_positions(numbers).cast(pa.large_string())
     several = arrow_positions(np.repeat(sizes > 1, sizes)).cast(pa.bool_())
     return pc.if_else(several, pc.binary_join_element_wise(ids, counts, dash), ids)
+
+
+def holds_texts(array: Any) -> bool:
+    """Whether an Arrow array is one of texts."""
+    import pyarrow as pa
+
+    return array.type in (pa.string(), pa.large_string())
+
+
+def interleave(columns: Sequence[Any]) -> tuple[Any, Positions]:
+    """Texts of several columns, record by record without nulls, and how many each has."""
+    import pyarrow as pa
+
+    require(all(map(holds_texts, columns)))
+    wide, count = len(columns), len(columns[0])
+    if wide == 1 and not columns[0].null_count:
+        return columns[0], np.ones(count, np.int64)
+    joined = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
+    valid = array_bools(joined.is_valid()).reshape(wide, count).T
+    rows = np.arange(wide * count).reshape(wide, count).T[valid]
+    return _take(joined, rows), valid.sum(axis=1)
 
 
 def _take(array: Any, rows: Positions) -> Any:

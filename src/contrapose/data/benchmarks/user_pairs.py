@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
-from contrapose.data.benchmarks.user_fields import parse_structure, read_texts
+from contrapose.data.benchmarks.user_fields import (
+    negative_columns,
+    parse_structure,
+    read_texts,
+)
 from contrapose.data.benchmarks.user_file import LAYOUT, read_images
 from contrapose.data.benchmarks.user_plain import PlainReader
 from contrapose.data.benchmarks.user_videos import SPAN_FIELDS, VIDEO_FIELDS
@@ -30,8 +33,6 @@ from contrapose.files import (
 LONGEST_LINE = 1 << 20
 """Bytes of a first line up to which it is read by itself."""
 
-NEGATIVE_COLUMN = re.compile(r"negatives?(_\d+)?")
-
 
 def split_negatives(records: Iterable[Record], problems: Problems) -> Iterator[Record]:
     """Records in which each negative of a caption is an example, its kind as the tag `subset`.
@@ -44,7 +45,7 @@ def split_negatives(records: Iterable[Record], problems: Problems) -> Iterator[R
         if not isinstance(fields, dict) or "caption" not in fields or fields.get("texts"):
             yield record
             continue
-        columns = [name for name in fields if NEGATIVE_COLUMN.fullmatch(name)]
+        columns = negative_columns(fields)
         if not columns:
             yield record
             continue

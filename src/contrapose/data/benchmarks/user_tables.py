@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from contrapose.data.benchmarks.user_fields import LABELS
 from contrapose.data.benchmarks.user_forms import (
     Form,
+    holds_texts,
+    interleave,
     join_forms,
     part_forms,
     split_negatives,
@@ -41,9 +43,13 @@ from contrapose.files.regular_tables import (
     Table,
     array_bools,
     array_numbers,
+    parse_cells,
     read_regular_table,
     require,
 )
+
+STRUCTURES = ("images", "texts", "match", "tags", "negatives")
+"""Fields whose texts are JSON, as those of cells of CSV."""
 
 MAX_MATCH_CELLS = 62
 """Cells of a match matrix up to which it is a number of 64 bits."""
@@ -70,7 +76,7 @@ def read_table_columns(path: Path, images: PlainReader) -> ExampleColumns:
     import pyarrow as pa
 
     try:
-        return _build(read_regular_table(path), images)
+        return _build(parse_cells(read_regular_table(path), STRUCTURES), images)
     except pa.ArrowException:
         raise IrregularError from None
 
@@ -147,27 +153,12 @@ def _read_lists(table: Table, several: str, one: str) -> tuple[TextColumn, Posit
         return TextColumn.from_arrow(table[one]), np.arange(len(table[one]) + 1)
     numbered = [table[name] for i in range(len(table)) if (name := f"{one}_{i}") in table]
     require(numbered and all(f"{one}_{i}" in table for i in range(len(numbered))))
-    return _interleave(numbered)
+    values, sizes = interleave(numbered)
+    return TextColumn.from_arrow(values), row_starts(sizes)
 
 
 def _require_strings(arrays: Sequence[Any]) -> None:
-    import pyarrow as pa
-
-    require(all(array.type == pa.string() for array in arrays))
-
-
-def _interleave(columns: Sequence[Any]) -> tuple[TextColumn, Positions]:
-    """Texts of several columns, record by record."""
-    import pyarrow as pa
-
-    _require_strings(columns)
-    wide, count = len(columns), len(columns[0])
-    starts = np.arange(0, wide * count + 1, wide)
-    if wide == 1:
-        return TextColumn.from_arrow(columns[0]), starts
-    joined = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
-    order = np.arange(wide * count).reshape(wide, count).T.reshape(-1)
-    return TextColumn.from_arrow(joined).take(order), starts
+    require(all(map(holds_texts, arrays)))
 
 
 def _read_matches(
