@@ -11,9 +11,14 @@ import pytest
 from PIL import Image
 
 import contrapose as cp
-from contrapose.data import find_benchmark, in_memory_benchmark
+from contrapose.data import example_columns, find_benchmark, in_memory_benchmark
 from contrapose.data.cards import examples_card
-from contrapose.data.example_columns import ExampleColumns, ExampleMap, number_by_appearance
+from contrapose.data.example_columns import (
+    ExampleColumns,
+    ExampleMap,
+    number_by_appearance,
+    store_many,
+)
 from contrapose.data.text_columns import TextColumn
 from contrapose.engine import plan_examples
 from contrapose.errors import InputError
@@ -79,6 +84,24 @@ def test_a_selection_is_as_of_a_list(columns: ExampleColumns, chosen: list[int])
     assert np.array_equal(plan.pair_index, same.pair_index)
     names = {"name": "n", "title": "t", "source": "s"}
     assert examples_card(taken, **names) == examples_card(listed, **names)
+
+
+def test_very_many_examples_are_stored_by_column(
+    file: Path, columns: ExampleColumns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = list(columns)
+    assert store_many(listed) is listed
+    monkeypatch.setattr(example_columns, "MANY_EXAMPLES", 4)
+    stored = store_many(listed)
+    assert isinstance(stored, ExampleColumns)
+    assert list(stored) == listed
+    for name in ("refs", "images", "image_starts", "text_starts", "matches", "match_index"):
+        assert list(getattr(stored, name)) == list(getattr(columns, name))
+    assert (stored.tags, stored.texts.ids[:]) == (columns.tags, columns.texts.ids[:])
+    memory = in_memory_benchmark([replace(e, tags={"subset": "s"}) for e in listed], "m", "pairs")
+    assert isinstance(select(memory, subsets=("s",)).parts[""][1], ExampleColumns)
+    half = [replace(listed[0], id="\udc80"), *listed[1:]]
+    assert store_many(half) is half
 
 
 def test_two_equal_ids_are_refused(columns: ExampleColumns) -> None:

@@ -86,6 +86,18 @@ def test_part_that_only_lacks_its_name_is_not_fetched_again(web: WebServer, tmp_
     assert web.requests == []
 
 
+def test_file_that_just_got_its_name_leaves_nothing_beside_it(
+    web: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "sync_folder", kill)
+    with pytest.raises(KeyboardInterrupt):
+        download_file(f"{web.url}/a.bin", tmp_path / "a.bin")
+    assert leftovers(tmp_path) == ["a.bin"]
+
+
 @pytest.mark.parametrize(
     ("fault", "expected", "word"),
     [

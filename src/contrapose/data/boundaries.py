@@ -7,7 +7,7 @@ frames are cut from the videos at them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from contrapose.files import (
@@ -81,8 +81,5 @@ def read_boundaries(path: Path, problems: Problems) -> Iterator[EventBoundary]:
             message = f"record {record.key}: expected a list of boundaries."
             problems.report(Problem("malformed record", message, record.file, record.line))
             continue
-        inner = (
-            replace(record, value=value, key=f"{record.key}/{i}")
-            for i, value in enumerate(record.value)
-        )
+        inner = (record.inner(value, f"{record.key}/{i}") for i, value in enumerate(record.value))
         yield from parse_records(inner, build, problems)

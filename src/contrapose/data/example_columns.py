@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.arrays import find_distinct
 from contrapose.data.examples import Example, Match, TagValue
 from contrapose.data.images import ImageRef
 from contrapose.data.ref_columns import keys_of, take_refs
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Positions = NDArray[np.int64]
+
+MANY_EXAMPLES = 100_000
+"""Examples from which on plans and frames take less time from columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,30 @@ class ExampleColumns(Sequence[Example]):
     matches: Sequence[Match]
     match_index: Positions
     tags: Mapping[str, Sequence[TagValue | None]]
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> ExampleColumns:
+        """Store examples by column.
+
+        Raises:
+            UnicodeEncodeError: an id is not valid Unicode.
+        """
+        images, image_starts = join_rows([example.images for example in examples])
+        texts, text_starts = join_rows([example.texts for example in examples])
+        refs, image_index = find_distinct(images)
+        matches, match_index = find_distinct([example.match for example in examples])
+        tags = [example.tags for example in examples]
+        return cls(
+            ids=TextColumn.of([example.id for example in examples]),
+            refs=refs,
+            images=image_index.astype(np.int64, copy=False),
+            image_starts=image_starts,
+            texts=TextColumn.of(texts),
+            text_starts=text_starts,
+            matches=matches,
+            match_index=match_index.astype(np.int64, copy=False),
+            tags={name: [of.get(name) for of in tags] for name in tag_names(examples)},
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -139,6 +168,14 @@ class ExampleColumns(Sequence[Example]):
             match_index=match_index,
             tags={name: values for name, values in tags.items() if any(values)},
         )
+
+
+def store_many(examples: list[Example]) -> list[Example] | ExampleColumns:
+    """Store very many examples by column; fewer, or ids that are not valid Unicode, as they are."""
+    if len(examples) >= MANY_EXAMPLES:
+        with suppress(UnicodeEncodeError):  # an id may be the name of a file
+            return ExampleColumns.of(examples)
+    return examples
 
 
 class ExampleMap(Mapping[str, Example]):

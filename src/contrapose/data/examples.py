@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from contrapose.data.images import ImageRef
@@ -109,11 +110,13 @@ def _plain_match(name: str, match: Iterable[Iterable[object]]) -> Match:
     )
 
 
+@lru_cache(1024)
 def single_match(texts: int, right: int) -> Match:
     """Match matrix of one image with `texts` captions of which one is right."""
     return (tuple(index == right for index in range(texts)),)
 
 
+@lru_cache(1024)
 def diagonal_match(size: int) -> Match:
     """Match matrix of `size` images with as many captions, the i-th with the i-th."""
     return tuple(tuple(i == j for j in range(size)) for i in range(size))

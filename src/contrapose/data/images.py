@@ -154,7 +154,7 @@ class ImageRef:
     """
 
     key: str
-    path: Path | None = None
+    path: Path | None = field(default=None, hash=False)  # its hash takes long
     crop: Box | None = None
     cell: Cell | None = None
     channels: Literal["rgb", "bgr"] = "rgb"

@@ -22,7 +22,7 @@ from contrapose.data import (
     in_memory_benchmark,
     is_user_file,
 )
-from contrapose.data.example_columns import ExampleColumns, ExampleMap
+from contrapose.data.example_columns import ExampleColumns, ExampleMap, store_many
 from contrapose.data.examples import query_examples
 from contrapose.data.video_clips import (
     has_video_images,
@@ -39,7 +39,6 @@ PartData = list[Example] | ExampleColumns | Gallery | EditSet | ComposedSet
 
 BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet | ComposedSet
 """A benchmark's name or the user's file, a benchmark, or the data of one."""
-
 
 Unit = TypeVar("Unit", Example, ComposedQuery)
 
@@ -288,15 +287,15 @@ def read_part(
     """
     data = benchmark.read(root or Path(), problems or StrictProblems())
     if isinstance(data, ComposedSet):
-        chosen = _select_examples(data.queries, benchmark, subsets, limit)
-        return replace(data, queries=tuple(chosen))
+        queries = _select_examples(data.queries, benchmark, subsets, limit)
+        return replace(data, queries=tuple(queries))
     if isinstance(data, Gallery | EditSet):
         if subsets:
             raise SubsetError(f"{benchmark.card.name} has no subsets.")
         return data if limit is None else _truncate(data, limit)
     if isinstance(data, ExampleColumns) and not subsets and limit is None:
         return data
-    return _select_examples(data, benchmark, subsets, limit)
+    return store_many(_select_examples(data, benchmark, subsets, limit))
 
 
 def _select_examples(

@@ -101,9 +101,9 @@ def download_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         _require_space(path, (expected.size or 0) - (part.stat().st_size if part.exists() else 0))
         fetched = _download_part(url, part, expected, progress)
+        _note_path(part).unlink(missing_ok=True)  # behind the name nobody would look for it
         part.replace(path)
         sync_folder(path.parent)
-        _note_path(part).unlink(missing_ok=True)
     except OSError as error:
         why = error.strerror or str(error)
         raise InputError(

@@ -53,6 +53,10 @@ class Record:
     line: int
     key: str
 
+    def inner(self, value: Any, key: str | None = None) -> Record:
+        """Record of a value inside of this one, on its line; without a key of its own with its."""
+        return Record(value, self.file, self.line, self.key if key is None else key)
+
     def field(self, name: str) -> Any:
         """Return the value of a required field."""
         if not isinstance(self.value, dict):
@@ -66,7 +70,10 @@ class Record:
 
     def text(self, name: str) -> str:
         """Return a required field that is non-empty text."""
-        value = self.field(name)
+        return self.check_text(name, self.field(name))
+
+    def check_text(self, name: str, value: Any) -> str:
+        """Check that a value of a field is non-empty text, and return it."""
         if not isinstance(value, str) or not value.strip():
             raise MalformedError(
                 f"record {self.key}: {name!r} must be text, found {_describe_kind(value)}."
@@ -347,11 +354,17 @@ def gc_frozen() -> Iterator[None]:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable garbage collection inside the block, where many small objects are created."""
+    """Disable garbage collection inside the block, where many small objects are created.
+
+    After it they count as old, so that the next collection does not go through all of them.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -229,6 +229,10 @@ def describe_json_error(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
 
 
+SPACE = re.compile("[ \t\r\n]+")
+COMMA = re.compile(f"(?:{SPACE.pattern})?,(?:{SPACE.pattern})?")
+
+
 @dataclass(slots=True)
 class JsonScanner:
     """Scanner over the entries of a JSON list or object, with their offsets.
@@ -322,21 +326,21 @@ class JsonScanner:
 
     def _next(self, at: int, closing: str) -> int:
         """Return the offset of the next entry, or of the closing bracket."""
-        at = self._skip(at)
-        mark = self.text[at : at + 1]
-        if mark == closing:
-            return at
-        if mark != ",":
+        comma = COMMA.match(self.text, at)
+        if comma is None:
+            at = self._skip(at)
+            mark = self.text[at : at + 1]
+            if mark == closing:
+                return at
             self._refuse("expected ','" if mark else "it ends in the middle", at)
-        at = self._skip(at + 1)
+        at = comma.end()
         if self.text[at : at + 1] == closing:
             self._refuse("a comma before the end", at)
         return at
 
     def _skip(self, at: int) -> int:
-        while self.text[at : at + 1] in {" ", "\t", "\r", "\n"}:
-            at += 1
-        return at
+        space = SPACE.match(self.text, at)
+        return at if space is None else space.end()
 
     def _refuse(self, why: str, at: int) -> NoReturn:
         raise InputError(f"is not valid JSON ({why}).", file=self.file, line=self.line(at))

@@ -252,7 +252,7 @@ def parse_list_rows(records: Iterable[Record], problems: Problems) -> list[Score
             if not isinstance(scores, list) or not scores:
                 raise MalformedError(f"record {record.key}: {field!r} must be a list of scores.")
             for i, score in enumerate(scores):
-                number = replace(record, value={field: score}).number(field)
+                number = record.inner({field: score}).number(field)
                 rows.append(ScoreRow(f"{record.key}{ending}", None, i, number, record.line))
         if not rows:
             record.field("scores")

@@ -195,7 +195,7 @@ def parse_pair_rows(records: Iterable[Record], problems: Problems) -> list[Score
         sentence, _, image = record.key.rpartition("|")
         if not sentence.strip() or not image.strip():
             raise MalformedError(f"the key {record.key[:40]!r} is not '<sentence>|<image id>'.")
-        score = replace(record, value={"score": record.value}).number("score")
+        score = record.inner({"score": record.value}).number("score")
         return ScoreRow(_pair_name(sentence, image), None, None, score, record.line)
 
     return list(parse_records(records, build, problems))

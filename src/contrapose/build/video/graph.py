@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def _parse_frame(record: Record, counts: dict[str, int]) -> Iterator[GraphObject
         raise MalformedError(f"record {record.key}: expected a list of objects.")
     counts["frames"] += 1
     for i, value in enumerate(record.value):
-        item = replace(record, value=value, key=f"{record.key}/{i}")
+        item = record.inner(value, f"{record.key}/{i}")
         name = item.text("class")
         counts["objects"] += 1
         if value.get("visible") is False:

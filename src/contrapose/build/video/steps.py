@@ -9,7 +9,7 @@ show a face are dropped: they show the cook and not the step.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def read_steps(path: Path, problems: Problems) -> tuple[list[VideoStep], dict[st
             message = f"record {record.key}: expected an object with a list of annotations."
             problems.report(Problem("malformed record", message, record.file, record.line))
             continue
-        inner = (replace(record, value=one, key=f"{record.key}/{i}") for i, one in enumerate(value))
+        inner = (record.inner(one, f"{record.key}/{i}") for i, one in enumerate(value))
         steps += parse_records(inner, _parse_step, problems)
     if not steps:
         raise InputError("holds no steps with a segment and a sentence.", file=path)
@@ -72,7 +72,7 @@ def _parse_step(record: Record) -> VideoStep:
     segment = record.field("segment")
     if not isinstance(segment, list) or len(segment) != 2:
         raise MalformedError(f"record {record.key}: 'segment' must be two times.")
-    ends = replace(record, value=dict(zip(("start", "end"), segment, strict=True)))
+    ends = record.inner(dict(zip(("start", "end"), segment, strict=True)))
     start, end = ends.number("start"), ends.number("end")
     if not 0 <= start <= end:
         raise MalformedError(f"record {record.key}: the segment {start}–{end} s is no span.")

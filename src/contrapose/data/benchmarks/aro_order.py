@@ -128,7 +128,7 @@ def _parse_test_entry(record: Record, _: str) -> CaptionEntry:
     captions = record.field("caption")
     if not isinstance(captions, list):
         raise MalformedError(f"record {record.key}: 'caption' must be a list.")
-    texts = [replace(record, value={"caption": text}).text("caption") for text in captions]
+    texts = [record.inner({"caption": text}).text("caption") for text in captions]
     return record.text("image"), texts
 
 
@@ -144,7 +144,7 @@ def _parse_karpathy_entry(record: Record, folder: str) -> CaptionEntry:
     if not isinstance(sentences, list):
         raise MalformedError(f"record {record.key}: 'sentences' must be a list.")
     test = sentences if record.text("split") == "test" else []
-    return f"{folder}/{name}", [replace(record, value=one).text("raw") for one in test]
+    return f"{folder}/{name}", [record.inner(one).text("raw") for one in test]
 
 
 BENCHMARKS = {

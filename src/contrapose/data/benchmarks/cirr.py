@@ -163,7 +163,7 @@ def _read_path(folder: Path, record: Record) -> tuple[str, Path]:
 
 
 def _read_members(record: Record) -> list[str]:
-    return read_names(replace(record, value=record.field("img_set")), "members")
+    return read_names(record.inner(record.field("img_set")), "members")
 
 
 def _find_cirr_file(root: Path, folder: str, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from contrapose.data.images import Box, ImageRef
@@ -15,7 +15,7 @@ def read_first_text(record: Record, name: str) -> str:
     """Read a text field, or the first entry of a list field."""
     value = record.field(name)
     if isinstance(value, list) and value:
-        record = replace(record, value={name: value[0]})
+        return record.check_text(name, value[0])
     return record.text(name)
 
 
@@ -110,7 +110,7 @@ def read_names(record: Record, name: str) -> list[str]:
     values = record.field(name)
     if not isinstance(values, list):
         raise MalformedError(f"record {record.key}: {name!r} must be a list.")
-    names = [replace(record, value={name: value}).name(name) for value in values]
+    names = [record.inner({name: value}).name(name) for value in values]
     if len(set(names)) < len(names):
         raise MalformedError(f"record {record.key}: {name!r} names an image twice.")
     return names

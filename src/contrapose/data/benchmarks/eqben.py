@@ -166,7 +166,7 @@ def _read_order(file: Path, rows: int) -> list[int]:
 
 def _parse_pair_info(record: Record, subset_of: Mapping[str, str]) -> tuple[str, int, str]:
     """Parse the subset, example number, and pair name of a row."""
-    info = replace(record, value=record.field("private_info"))
+    info = record.inner(record.field("private_info"))
     dataset, name, number = info.text("dataset"), info.text("name"), info.integer("sample_cnt")
     if dataset not in subset_of or name not in PAIR_NAMES:
         raise MalformedError(f"record {record.key}: {dataset!r}, {name!r} is not a pair of EqBen.")
@@ -345,7 +345,7 @@ def _flatten_records(
         elif isinstance(record.value, dict | list):
             value = record.value
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
-            inner = (replace(record, value=v, key=f"{record.key}/{k}") for k, v in pairs)
+            inner = (record.inner(v, f"{record.key}/{k}") for k, v in pairs)
             yield from _flatten_records(inner, levels - 1, problems)
         else:
             message = f"record {record.key}: expected a list or an object of records."

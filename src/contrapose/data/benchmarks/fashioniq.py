@@ -175,7 +175,7 @@ def _join_captions(record: Record, *, both_orders: bool) -> tuple[str, ...]:
         raise MalformedError(f"record {record.key}: 'captions' must be a list of two texts.")
     if captions[0] == "" or captions[1] == "":
         captions = [next((caption for caption in captions if caption != ""), "")]
-    texts = [replace(record, value={"captions": caption}).text("captions") for caption in captions]
+    texts = [record.inner({"captions": caption}).text("captions") for caption in captions]
     texts = [text.strip(TRIM) or text for text in texts]
     if len(texts) == 1:
         return tuple(texts)

@@ -7,7 +7,7 @@ square.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def read(root: Path, problems: Problems, *, task: str) -> ComposedSet:
             raise MalformedError(f"record {record.key}: 'gallery' must be a list of images.")
         text = record.text("condition")
         parts = record.field("reference"), record.field("target"), *others
-        reference, target, *rest = (add(replace(record, value=part)) for part in parts)
+        reference, target, *rest = (add(record.inner(part)) for part in parts)
         gallery = tuple(dict.fromkeys((target, *rest)))
         if reference in gallery:
             raise MalformedError(f"record {record.key}: the reference image is in its gallery.")
@@ -156,7 +156,7 @@ def _read_instance(record: Record) -> tuple[float, float, float, float]:
     if not isinstance(values, list) or len(values) != 4:
         raise MalformedError(f"record {record.key}: 'instance_bbox' must be a list of 4 numbers.")
     x, y, width, height = (
-        replace(record, value={"instance_bbox": value}).number("instance_bbox") for value in values
+        record.inner({"instance_bbox": value}).number("instance_bbox") for value in values
     )
     if width <= 0 or height <= 0:
         raise MalformedError(f"record {record.key}: the box of {width:g} × {height:g} is empty.")

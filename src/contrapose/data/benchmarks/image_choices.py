@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image, require_folder
@@ -99,7 +98,7 @@ def _read_candidates(record: Record) -> tuple[list[str], int]:
     keys = record.field("keys")
     if not isinstance(keys, list) or len(keys) < 2:
         raise MalformedError(f"record {record.key}: 'keys' must be a list of two or more.")
-    names = [replace(record, value={"keys": key}).text("keys") for key in keys]
+    names = [record.inner({"keys": key}).text("keys") for key in keys]
     label = record.integer("label")
     if not 0 <= label < len(names):
         raise MalformedError(

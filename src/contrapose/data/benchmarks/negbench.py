@@ -285,7 +285,7 @@ def _parse_captions(record: Record) -> list[str]:
         captions = None
     if not isinstance(captions, list) or not captions:
         raise MalformedError(f"record {record.key}: 'captions' must be a list of texts.")
-    return [replace(record, value={"captions": text}).text("captions") for text in captions]
+    return [record.inner({"captions": text}).text("captions") for text in captions]
 
 
 CHOICES = (CHOICE, VOC, GENERATED, VIDEO, CHEXPERT, CONTROL)

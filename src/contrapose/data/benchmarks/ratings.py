@@ -207,7 +207,7 @@ def mean_rating(record: Record, values: object, name: str) -> dict[str, TagValue
     """
     if not isinstance(values, list) or not values:
         raise MalformedError(f"record {record.key}: {name!r} must be a list of ratings.")
-    numbers = [replace(record, value={name: value}).number(name) for value in values]
+    numbers = [record.inner({name: value}).number(name) for value in values]
     return {RATING: repr(math.fsum(numbers) / len(numbers)), "raters": str(len(numbers))}
 
 

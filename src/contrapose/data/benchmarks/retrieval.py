@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
@@ -132,8 +131,7 @@ def _read_karpathy(path: Path, locate: LocateImage, problems: Problems) -> Itera
             return None
         name, folder = record.text("filename"), record.value.get("filepath")
         captions = [
-            replace(record, value=caption).text("raw")
-            for caption in _read_list(record, "sentences")
+            record.inner(caption).text("raw") for caption in _read_list(record, "sentences")
         ]
         return locate(f"{folder}/{name}" if folder else name), tuple(captions)
 
@@ -147,7 +145,7 @@ def _read_listed(path: Path, locate: LocateImage, problems: Problems) -> Iterato
 
     def build(record: Record) -> ImageCaptions:
         captions = [
-            replace(record, value={"caption": caption}).text("caption")
+            record.inner({"caption": caption}).text("caption")
             for caption in _read_list(record, "caption")
         ]
         return locate(record.text("image")), tuple(captions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def split_negatives(records: Iterable[Record], problems: Problems) -> Iterator[R
             stem = str(fields["id"]) if given else record.key
             texts = [fields["caption"], negative]
             name = f"{stem}-{i}" if len(negatives) > 1 else stem
-            yield replace(record, value={**tag, **rest, "id": name, "texts": texts, "right": 0})
+            yield record.inner({**tag, **rest, "id": name, "texts": texts, "right": 0})
 
 
 def _list_negatives(record: Record, name: str) -> list[Any]:

@@ -8,7 +8,6 @@ with the name: `{"video": "a.mp4", "start": 2, "end": 6}`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -79,7 +78,7 @@ def read_entry(record: Record, entry: Any, reader: ImageReader) -> ImageRef:
             f"record {record.key}: an entry of 'images' has the unknown field {unknown[0]!r:.40}; "
             f"the fields are image, {', '.join(VIDEO_FIELDS)}."
         )
-    inner = replace(record, value=entry)
+    inner = record.inner(entry)
     video = read_video(inner, reader)
     if video is not None:
         return video

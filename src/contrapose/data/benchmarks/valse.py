@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -186,7 +185,7 @@ def _find_instrument_file(root: Path, instrument: str) -> Path:
 
 
 def _build_example(record: Record, instrument: str, number: str, root: Path) -> Example | None:
-    votes = replace(record, value=record.field("mturk")).integer("caption")
+    votes = record.inner(record.field("mturk")).integer("caption")
     if votes < VALID_VOTES:
         return None
     name, dataset = record.text("image_file"), record.text("dataset")

@@ -153,7 +153,7 @@ def _read_vilma(part: str) -> Callable[[Path, Problems], Iterator[Example]]:
 
 def _build_item(record: Record, videos: VideoFolder, task: str) -> tuple[Example, ...]:
     """Build the test and the proficiency test of an item; none where people found one invalid."""
-    simpler = replace(record, value=record.field("proficiency"))
+    simpler = record.inner(record.field("proficiency"))
     votes, simpler_votes = _read_votes(record, "mturk"), _read_votes(simpler, "human")
     if (votes is not None and votes < VALID_VOTES) or simpler_votes not in (None, 1):
         return ()
@@ -180,7 +180,7 @@ def _read_votes(record: Record, name: str) -> int | None:
     """Votes for the caption; None where the file has none."""
     if not isinstance(record.value, dict) or name not in record.value:
         return None
-    return replace(record, value=record.field(name)).integer("caption")
+    return record.inner(record.field(name)).integer("caption")
 
 
 def _refer_to_video(record: Record, videos: VideoFolder) -> VideoRef:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
@@ -93,7 +92,7 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
         ) -> Example:
             match record.value:
                 case [str(image), dict(texts)]:
-                    captions = replace(record, value=texts)
+                    captions = record.inner(texts)
                 case _:
                     raise MalformedError(
                         f"record {record.key}: expected an image path and its texts."

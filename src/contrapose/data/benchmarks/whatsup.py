@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_file, find_image
@@ -136,7 +135,7 @@ def _read_questions(part: str) -> Callable[[Path, Problems], Iterator[Example]]:
             raise MalformedError(
                 f"record {record.key}: expected [image id, right caption, wrong caption]."
             )
-        number = replace(record, value={"image id": row[0]}).integer("image id")
+        number = record.inner({"image id": row[0]}).integer("image id")
         name = f"{number:012}.jpg" if folder == "val2017" else f"{number}.jpg"
         image = ImageRef(name, find_image(root, name, folder, f"data/{folder}", "images"))
         return Example(record.key, (image,), (row[1], row[2]), single_match(2, 0))
