@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import struct
 import wave
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from contrapose.data.video import (
+    _VideoReader,
     find_frames,
     frame_time,
     list_frame_times,
@@ -19,7 +22,7 @@ from contrapose.data.video import (
     uniform_times,
 )
 from contrapose.errors import InputError, MissingExtraError
-from tests.videos import decode_plainly, encode_video, frame_number, gray_frames
+from tests.videos import SIZE, decode_plainly, encode_video, frame_number, gray_frames
 
 COUNT = 28
 
@@ -68,6 +71,52 @@ def test_long_jumps_seek_to_the_right_frame(tmp_path: Path) -> None:
     path = encode_video(tmp_path / "slow.mp4", gray_frames(COUNT), fps=1, keyframes=4)
     times = [0.2, 9.99, 20.5, 27.9, 5.0, 16.0]
     assert [frame_number(image) for image in read_frames(path, times)] == [0, 9, 20, 27, 5, 16]
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "options"),
+    [
+        ("a.ts", "mpeg4", {"bf": "0"}),
+        ("a.m2ts", "mpeg4", None),
+        ("a.mpg", "mpeg2video", {"bf": "2"}),
+        ("a.mkv", "libx264", {"x264-params": "intra-refresh=1:keyint=20:bframes=0"}),
+        ("a.mkv", "libx264", {"x264-params": "open-gop=1:bframes=3:b-pyramid=normal:keyint=20"}),
+    ],
+)
+def test_seeks_between_keyframes(
+    tmp_path: Path, name: str, codec: str, options: dict[str, str] | None
+) -> None:
+    """A seek may lead to a frame that lacks what it refers to, or to times that are guessed."""
+    random = np.random.default_rng(2)
+    noise = random.integers(-60, 61, (SIZE, SIZE, 1))
+    brightness = 80 + 10 * (np.arange(250) % 10)
+    frames = [Image.fromarray((noise + i).repeat(3, 2).astype(np.uint8)) for i in brightness]
+    path = encode_video(tmp_path / name, frames, codec=codec, fps=25, keyframes=40, options=options)
+    decoded = decode_plainly(path)
+    assert len(decoded) == 250
+    times = [frame_time(i, 25) for i in random.permutation(240)[:40].tolist()]
+    ends = [next(i for i in range(250) if decoded[i][0] > time) for time in times]
+    for images in ([read_frames(path, [time])[0] for time in times], read_frames(path, times)):
+        assert [frame_number(image) for image in images] == [decoded[end - 1][1] for end in ends]
+
+
+def test_far_keyframes_are_not_decoded_from_for_every_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = encode_video(tmp_path / "a.mp4", gray_frames(COUNT) * 20, keyframes=10_000)
+    decoded = []
+    decode_on = _VideoReader._decode_on
+
+    def count(reader: _VideoReader) -> Iterator[Any]:
+        for frame in decode_on(reader):
+            decoded.append(frame.pts)
+            yield frame
+
+    monkeypatch.setattr(_VideoReader, "_decode_on", count)
+    images = read_frames(path, uniform_times(56.0, count=16))
+    expected = [(35 * i + 17) % COUNT for i in range(16)]
+    assert [frame_number(image) for image in images] == expected
+    assert len(decoded) < 2 * COUNT * 20
 
 
 def test_variable_frame_rate(tmp_path: Path) -> None:
@@ -152,6 +201,24 @@ def test_damaged_frames_are_refused_or_skipped(tmp_path: Path) -> None:
     frames = find_frames(path, [0.05, 2.65])
     assert isinstance(frames[0], Image.Image)
     assert frame_number(frames[0]) == 0
+
+
+def test_frames_behind_damage_do_not_depend_on_the_others(tmp_path: Path) -> None:
+    import av
+
+    options = {"bf": "0"}
+    path = encode_video(tmp_path / "damaged.mp4", gray_frames(COUNT), keyframes=5, options=options)
+    with av.open(str(path)) as container:
+        damaged = [packet for packet in container.demux(video=0) if packet.size][11]
+        start, size = damaged.pos or 0, damaged.size
+    content = bytearray(path.read_bytes())
+    content[start : start + size] = b"\xff" * size
+    path.write_bytes(content)
+    before, at, behind = find_frames(path, [0.95, 1.15, 1.75])
+    assert isinstance(at, InputError)
+    assert isinstance(before, Image.Image)
+    assert isinstance(behind, Image.Image)
+    assert (frame_number(before), frame_number(behind)) == (9, 17)
 
 
 @pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.ts"])

@@ -24,6 +24,7 @@ from contrapose.data.video_packets import (
     NO_TIMES,
     SEEK_SECONDS,
     has_display_times,
+    has_sought_times,
     list_timestamps,
     read_ends,
     read_last_ends,
@@ -193,6 +194,8 @@ class _VideoReader:
         start: timestamp of the first frame, in units of the stream's clock.
         current: the frame decoded last; None after seeking.
         upcoming: the frame after it; None at the end.
+        reach: a time so many seconds ahead is reached by decoding on, a later one by seeking; it
+            grows where keyframes are far apart.
     """
 
     path: Path
@@ -201,9 +204,10 @@ class _VideoReader:
     start: int
     current: VideoFrame | None
     upcoming: VideoFrame | None
+    reach: float
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.reach = path, SEEK_SECONDS
         self.container, self.stream = open_stream(path)
         self._read_first()
 
@@ -275,12 +279,16 @@ class _VideoReader:
         if not (math.isfinite(time) and time >= 0):
             raise InputError(f"has no frame at {time} s: times begin at 0.", file=self.path)
         try:
-            return self._decode(time)
+            try:
+                return self._decode(time)
+            except decoding_errors():  # a keyframe may lie between the damage and the time
+                self.current = self.upcoming = None
+                return self._decode(time)
         except InputError:
-            self.current = self.upcoming = None
+            self.current = self.upcoming = None  # the next time is sought anew
             raise
         except decoding_errors() as error:
-            self.current = self.upcoming = None  # the next time is sought anew
+            self.current = self.upcoming = None
             raise InputError(
                 f"cannot be decoded at {time:.2f} s ({first_line(error)}).", file=self.path
             ) from None
@@ -288,18 +296,23 @@ class _VideoReader:
     def seek(self, time: float) -> None:
         """Go to the last keyframe at or before a time: the frame there becomes the upcoming one.
 
-        A seek may land behind its aim or fail: then it goes further back, at last to the start.
+        A seek may land behind its aim, between keyframes, or fail: then it goes further back, at
+        last to the start.
         """
-        back = 0.0
-        while time > back:
+        latest, back = time + self._slack(), 0.0
+        while time > back and has_sought_times(self.container):
             aim = self.start + int((time - back) / self.clock)
+            self.current = self.upcoming = None
             try:
                 self.container.seek(aim, stream=self.stream, backward=True)
                 self._frames = self._decode_on()
-                self.current, self.upcoming = None, next(self._frames, None)
+                for frame in self._frames:
+                    if frame.key_frame or self.time(frame) > latest:
+                        self.upcoming = frame
+                        break  # those before a keyframe lack what they refer to
             except decoding_errors():
-                self.upcoming = None
-            if self.upcoming is not None and self.time(self.upcoming) <= time + self._slack():
+                pass
+            if self.upcoming is not None and self.time(self.upcoming) <= latest:
                 return
             back = 2 * back + SEEK_SECONDS
         self._reopen()
@@ -308,12 +321,14 @@ class _VideoReader:
     def _decode(self, time: float) -> Image:
         latest = time + self._slack()
         nearest = self.current or self.upcoming
-        if (
-            nearest is None
-            or self.time(nearest) > latest
-            or (self.upcoming is not None and self.time(self.upcoming) < time - SEEK_SECONDS)
-        ):
+        position = self.time(self.upcoming) if self.upcoming is not None else time
+        if nearest is None or self.time(nearest) > latest:
             self.seek(time)
+        elif position < time - self.reach:
+            self.seek(time)
+            keyframe = self.time(self.upcoming) if self.upcoming is not None else time
+            if keyframe <= position:  # decoding on would have been less
+                self.reach = max(self.reach, time - keyframe)
         if self.current is None:
             self.current, self.upcoming = self.upcoming, next(self._frames, None)
         while self.upcoming is not None and self.time(self.upcoming) <= latest:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 SEEK_SECONDS = 2.0
-"""A time this far ahead is reached by seeking, a nearer one by decoding on; a seek that misses its
-aim goes as far back."""
+"""A time this far ahead is reached by seeking at first, a nearer one by decoding on; a seek that
+misses its aim goes as far back."""
 
 VP8_SHOWN = 0x10
 """Bit of the first byte of a VP8 packet whose frame is shown; the others are only referred to."""
@@ -40,6 +40,14 @@ class PacketEnds:
 def has_display_times(container: InputContainer) -> bool:
     """Whether a container says when frames are shown; AVI only has the order of decoding."""
     return "avi" not in container.format.name.split(",")
+
+
+def has_sought_times(container: InputContainer) -> bool:
+    """Whether frames have the right timestamps after a seek.
+
+    A program stream (.mpg) gives timestamps to some packets only: those after a seek are guessed.
+    """
+    return container.format.name != "mpeg"
 
 
 def list_timestamps(container: InputContainer, stream: VideoStream) -> list[int]:
@@ -67,15 +75,14 @@ def read_last_ends(
     """Read where a video ends from its last packets, or None where no seek leads to them.
 
     From a keyframe on, no frame is shown before those that were decoded earlier. The seek goes
-    further back until there is one, since sound may be longer than the video. A program stream
-    (.mpg) gives timestamps to some packets only, and those after a seek are guessed wrong.
+    further back until there is one, since sound may be longer than the video.
 
     Args:
         container: the open container; its position changes.
         stream: its video.
         shown: seconds of a frame that does not say how long it is shown.
     """
-    if container.format.name == "mpeg":
+    if not has_sought_times(container):
         return None
     clock = stream.time_base or Fraction(1, 1000)
     length = (container.duration or 0) / 1e6
