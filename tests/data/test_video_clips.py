@@ -65,6 +65,23 @@ def test_numbers_of_frames_at_a_variable_rate(tmp_path: Path, name: str) -> None
         VideoClip(path, start=24, unit="frames").frame_times()
 
 
+@pytest.mark.parametrize("rate", [1000, 500])
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.avi", "mpeg4")])
+def test_numbers_of_frames_at_a_high_rate(tmp_path: Path, name: str, codec: str, rate: int) -> None:
+    """The clock of .mkv counts milliseconds: the middle of a frame may be the next one's."""
+    path = encode_video(tmp_path / name, gray_frames(20), fps=rate, codec=codec, keyframes=1)
+    assert numbers(VideoClip(path, 20, unit="frames")) == list(range(20))
+    assert numbers(VideoClip(path, 5, start=7, end=12, unit="frames")) == list(range(7, 12))
+
+
+@pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.avi", "mpeg4")])
+def test_many_frames_of_a_short_video(tmp_path: Path, name: str, codec: str) -> None:
+    """The last of them lies a part of a millisecond before the end."""
+    path = encode_video(tmp_path / name, gray_frames(3), codec=codec, fps=25)
+    counts = np.bincount(numbers(VideoClip(path, 300)))
+    assert counts == pytest.approx([100, 100, 100], abs=4)
+
+
 def test_numbers_of_frames_of_an_edit_list(tmp_path: Path) -> None:
     path = encode_video(tmp_path / "a.mp4", gray_frames(28), fps=25, keyframes=12)
     cut_edit_list(path, 0.56, 0.4)
@@ -105,7 +122,7 @@ def test_a_strip_stands_for_the_video(video: Path) -> None:
         *({"start": 3.0, "end": 3.0}, {"start": -1.0}, {"start": True}, {"end": float("inf")}),
         *({"times": [float("nan")]}, {"times": [-1.0]}, {"times": "12"}, {"times": 5}),
         *({"times": []}, {"times": [0.5] * 10_000}, {"times": [True]}, {"times": {"a": 1}}),
-        {"times": [0.5, "1"]},
+        *({"times": [0.5, "1"]}, {"times": [1], "frames": 2, "start": 0.5}),
         *({"unit": "hours"}, {"unit": 5}, {"unit": ["frames"]}),
     ],
 )

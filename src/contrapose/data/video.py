@@ -338,7 +338,7 @@ class _VideoReader:
         if self.upcoming is None:
             shown = max((self.current.duration or 0) * float(self.clock), 1 / self.fps)
             end = self.time(self.current) + shown
-            if latest >= end:
+            if time + SLACK >= end:
                 raise InputError(
                     f"ends at {end:.2f} s, so there is no frame at {time:.2f} s.", file=self.path
                 )

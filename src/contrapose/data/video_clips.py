@@ -38,6 +38,9 @@ DEFAULT_FRAMES = 8
 MAX_FRAMES = 9999
 """Most frames of a video that may be asked for."""
 
+SHORT_SHOW = 2.5e-3
+"""Seconds of a frame whose middle may be taken for the next one's beginning, as clocks round it."""
+
 STRIP_FRAMES = 8
 STRIP_SIDE = 160
 """Frames of a strip at the most, and pixels of their shorter side."""
@@ -133,7 +136,7 @@ class VideoClip:
         start, end = self._bounds(len(begins))
         numbers = [int(start + middle) for middle in uniform_times(end - start, count=self.count)]
         ends = (*begins[1:], max(info.duration, begins[-1]))
-        return tuple((begins[number] + ends[number]) / 2 for number in numbers)
+        return tuple(_moment(begins[number], ends[number]) for number in numbers)
 
     def timing(self) -> tuple[tuple[float, ...], float, float]:
         """Seconds of the frames from the beginning of the span, its duration, and the frame rate.
@@ -234,15 +237,20 @@ class VideoRef(ImageRef):
             key: its name; videos of the same key are one cluster. Empty takes the file's name.
             frames: number of frames, spread evenly over the span; None takes the number that the
                 model needs, or 8.
-            times: seconds of the frames instead.
+            times: seconds of the frames, in the place of all that follows and of `frames`.
             start: beginning of the span.
             end: end of the span; None is the end of the video.
             unit: whether the span is in seconds or in numbers of frames.
 
         Raises:
-            MalformedError: a time, number or unit is not possible.
+            MalformedError: a time, number or unit is not possible, or `times` is not alone.
         """
         seconds = () if times is None else _require_times(times, fewest=1)
+        given = {"start": start != 0, "end": end is not None}
+        given |= {"frames": frames is not None, "unit": unit != "seconds"}
+        if seconds and any(given.values()):
+            names = ", ".join(repr(name) for name, is_given in given.items() if is_given)
+            raise MalformedError(f"'times' says which frames are read: leave out {names}.")
         clip = VideoClip(Path(path), frames, seconds, start, end, unit)
         super().__init__(key or Path(path).name, source=clip)
 
@@ -314,6 +322,11 @@ def _require_times(times: object, *, fewest: int = 0) -> tuple[float, ...]:
     if values is None or not fewest <= len(values) <= MAX_FRAMES:
         raise MalformedError(f"'times' must be a list of 1 to {MAX_FRAMES} seconds.")
     return tuple(require_number(f"times[{i}]", value) for i, value in enumerate(values))
+
+
+def _moment(begin: float, end: float) -> float:
+    """Time at which a frame is read: the middle of its show, or the beginning of a short one."""
+    return begin if end - begin < SHORT_SHOW else (begin + end) / 2
 
 
 def _probe(path: Path) -> VideoInfo:
