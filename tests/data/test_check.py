@@ -253,3 +253,13 @@ def test_real_annotations_without_images(shared: Path) -> None:
     report = check_data(find_single_benchmark("cola"), shared / "cola")
     assert kinds(report) == {"missing image": 218}
     assert (report.images, report.opened) == (218, 0)
+
+
+def test_videos_that_the_system_refuses(tmp_path: Path) -> None:
+    """A name that is too long is one problem, and does not end the check."""
+    picture(tmp_path)
+    long = {"video": f"{'a' * 300}.mp4", "texts": ["x", "y"], "right": 0}
+    missing = {"video": "b.mp4", "texts": ["x", "y"], "right": 0}
+    report = check_data(own(tmp_path, long, CHOICE, missing), tmp_path)
+    assert kinds(report) == {"unreadable video": 1, "missing video": 1}
+    assert report.opened == 1

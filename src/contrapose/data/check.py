@@ -264,7 +264,7 @@ def _find_fault(group: RefGroup) -> Problem | None:
 
 
 def _find_clip_fault(clip: VideoClip, key: str) -> Problem | None:
-    if not clip.path.exists():
+    if _is_missing(clip.path):
         return Problem("missing video", "the video is not there.", clip.path)
     try:
         return _find_video_fault(clip.path, clip.list_frames(key))
@@ -274,10 +274,18 @@ def _find_clip_fault(clip: VideoClip, key: str) -> Problem | None:
 
 def _find_video_fault(path: Path, group: RefGroup) -> Problem | None:
     times = [ref.source.time for ref in group if isinstance(ref.source, FrameImage)]
-    if not path.exists():
+    if _is_missing(path):
         return Problem("missing video", "the video is not there.", path)
     try:
         faults = [one for _, one in iterate_frames(path, times) if isinstance(one, InputError)]
     except InputError as error:
         return Problem("unreadable video", error.message, path)
     return Problem("missing frame", faults[0].message, path) if faults else None
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether there is no such file; where the system refuses to look, reading it says why."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False

@@ -8,18 +8,25 @@ time and decodes on from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from contrapose.data.pixels import require_size, shrink_image
-from contrapose.data.video_files import decoding_errors, describe_errors, load_decoder, open_stream
+from contrapose.data.pixels import shrink_image
+from contrapose.data.video_files import (
+    decoding_errors,
+    describe_errors,
+    describe_reason,
+    load_decoder,
+    open_stream,
+)
+from contrapose.data.video_orientation import upright_image, upright_size
 from contrapose.data.video_packets import (
     NO_TIMES,
     SEEK_SECONDS,
@@ -29,13 +36,13 @@ from contrapose.data.video_packets import (
     read_ends,
     read_last_ends,
 )
-from contrapose.errors import InputError, first_line
+from contrapose.errors import InputError
 
 if TYPE_CHECKING:
     from av import VideoFrame
     from av.container import InputContainer
     from av.video.stream import VideoStream
-    from PIL.Image import Image, Transpose
+    from PIL.Image import Image
 
 VIDEO_SUFFIXES = (
     *(".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v", ".mpg", ".mpeg", ".ts", ".m2ts"),
@@ -45,9 +52,6 @@ VIDEO_SUFFIXES = (
 
 LONGEST_GAP = 0.5
 """Seconds between the end that a container states and its last packet, unless it is cut off."""
-
-SIDEWAYS = ("ROTATE_90", "ROTATE_270", "TRANSPOSE", "TRANSVERSE")
-"""Orientations that exchange width and height."""
 
 SLACK = 1e-6
 LONGEST_SLACK = 1e-3
@@ -84,9 +88,7 @@ def probe_video(path: Path) -> VideoInfo:
         frame = reader.upcoming
         if frame is None:
             raise InputError("holds no frame that can be decoded.", file=path)
-        orientation, size = _orientation(frame), (frame.width, frame.height)
-        sideways = orientation is not None and orientation.name in SIDEWAYS
-        width, height = size[::-1] if sideways else size
+        width, height = upright_size(frame)
         return VideoInfo(path, reader.find_duration(), reader.fps, width, height)
 
 
@@ -290,7 +292,7 @@ class _VideoReader:
         except decoding_errors() as error:
             self.current = self.upcoming = None
             raise InputError(
-                f"cannot be decoded at {time:.2f} s ({first_line(error)}).", file=self.path
+                f"cannot be decoded at {time:.2f} s ({describe_reason(error)}).", file=self.path
             ) from None
 
     def seek(self, time: float) -> None:
@@ -342,7 +344,7 @@ class _VideoReader:
                 raise InputError(
                     f"ends at {end:.2f} s, so there is no frame at {time:.2f} s.", file=self.path
                 )
-        return _upright(self.current)
+        return upright_image(self.current)
 
     def _slack(self) -> float:
         return min(float(self.clock) / 2, LONGEST_SLACK) + SLACK
@@ -362,36 +364,6 @@ def _open_video(path: Path) -> Iterator[_VideoReader]:
             yield reader
         finally:
             reader.container.close()
-
-
-def _orientation(frame: VideoFrame) -> Transpose | None:
-    """Turn or mirroring that makes a frame upright, by its display matrix.
-
-    The matrix takes (x, y), y downwards, to (a·x + c·y, b·x + d·y); its numbers are in units of
-    2⁻¹⁶. A turn by anything but quarters is taken as the nearest of these.
-    """
-    from PIL.Image import Transpose
-
-    side_data: Iterable[Any] = frame.side_data  # PyAV's annotations take it for a dictionary
-    data = next((one for one in side_data if one.type.name == "DISPLAYMATRIX"), None)
-    if data is None:
-        return None
-    a, b, _, c, d = np.frombuffer(bytes(data), dtype=np.int32).tolist()[:5]
-    if abs(a) + abs(d) >= abs(b) + abs(c):
-        upright = {
-            (True, False): Transpose.FLIP_LEFT_RIGHT,
-            (False, True): Transpose.FLIP_TOP_BOTTOM,
-        }
-        return upright.get((a < 0, d < 0), Transpose.ROTATE_180 if a < 0 else None)
-    sideways = {(True, True): Transpose.TRANSVERSE, (True, False): Transpose.ROTATE_90}
-    return sideways.get((b < 0, c < 0), Transpose.ROTATE_270 if c < 0 else Transpose.TRANSPOSE)
-
-
-def _upright(frame: VideoFrame) -> Image:
-    require_size(frame.width, frame.height)
-    image: Image = frame.to_image()  # type: ignore[no-untyped-call]
-    orientation = _orientation(frame)
-    return image if orientation is None else image.transpose(orientation)
 
 
 def _order(time: float) -> float:

@@ -35,7 +35,7 @@ def describe_errors(path: Path) -> Iterator[None]:
     except InputError as error:
         raise InputError(error.message, file=path) from None
     except decoding_errors() as error:
-        raise InputError(f"cannot be decoded ({_reason(error)}).", file=path) from None
+        raise InputError(f"cannot be decoded ({describe_reason(error)}).", file=path) from None
 
 
 def open_stream(path: Path) -> tuple[InputContainer, VideoStream]:
@@ -60,7 +60,7 @@ def open_stream(path: Path) -> tuple[InputContainer, VideoStream]:
             f"{FORMATS.replace(',', ', ')})."
         ) from None
     except decoding_errors() as error:
-        raise InputError(f"is no video that can be read ({_reason(error)}).") from None
+        raise InputError(f"is no video that can be read ({describe_reason(error)}).") from None
     picture = av.stream.Disposition.attached_pic
     streams = [one for one in container.streams.video if not one.disposition & picture]
     try:
@@ -101,6 +101,6 @@ def decoding_errors() -> tuple[type[Exception], ...]:
     return (av.error.FFmpegError, OSError, ValueError, ArithmeticError, MemoryError)
 
 
-def _reason(error: Exception) -> str:
-    """FFmpeg's reason, without number and path."""
+def describe_reason(error: Exception) -> str:
+    """Reason of an error of opening or decoding, without number and path."""
     return str(getattr(error, "strerror", None) or first_line(error)).rstrip(". ")
