@@ -65,6 +65,26 @@ def test_numbers_of_frames_at_a_variable_rate(tmp_path: Path, name: str) -> None
         VideoClip(path, start=24, unit="frames").frame_times()
 
 
+@pytest.mark.parametrize(("codec", "options"), [("mpeg4", {"bf": "2"}), ("libx264", None)])
+def test_numbers_of_frames_where_avi_drops_some(
+    tmp_path: Path, codec: str, options: dict[str, str] | None
+) -> None:
+    """AVI repeats a frame by an empty one; frames leave the decoder later than they enter it."""
+    slots = [0, 1, 2, 3, 10, 11, 12, 13, 14, 30, 31, 32, 33, 34, 35, 36, 37, 38]
+    path = encode_video(
+        tmp_path / "a.avi",
+        gray_frames(18),
+        fps=1000,
+        times=[slot / 1000 for slot in slots],
+        codec=codec,
+        options=options,
+    )
+    decoded = [number for _, number in decode_plainly(path)]
+    assert len(decoded) == 18
+    assert numbers(VideoClip(path, 18, unit="frames")) == decoded
+    assert numbers(VideoClip(path, times=(0.0203, 0.0303))) == decoded[8:10]
+
+
 @pytest.mark.parametrize("rate", [1000, 500])
 @pytest.mark.parametrize(("name", "codec"), [("a.mkv", "libx264"), ("a.avi", "mpeg4")])
 def test_numbers_of_frames_at_a_high_rate(tmp_path: Path, name: str, codec: str, rate: int) -> None:

@@ -229,6 +229,9 @@ def test_a_model_of_one_number_of_frames(folder: Path) -> None:
     assert "4 frames of a video at once, by its video input" in words
     with pytest.raises(InputError, match=r"4 frames of a video, and no other number.*frames=4"):
         score_examples(ScoringContext(model), "itm", [example])
+    given = replace(example, images=(VideoRef(folder / "a.mp4", times=[0.5, 1]),))
+    with pytest.raises(InputError, match=r"no other number: pass frames=.2:mean. to score"):
+        score_examples(ScoringContext(model), "itm", [given])  # frames=4 would leave the times
 
 
 def test_a_video_input_that_cannot_be_used_ends_the_run(folder: Path) -> None:

@@ -263,8 +263,12 @@ class _VideoReader:
         """Seconds at which each frame is first shown; the position changes."""
         self._reopen()
         stamps = np.array(list_timestamps(self.container, self.stream), dtype=np.int64)
-        first = self.start if has_display_times(self.container) else stamps.min(initial=0)
-        return (stamps[stamps >= first] - first) * float(self.clock)
+        delay = int((stamps < self.start).sum())
+        shown = stamps[delay:]
+        if delay and not has_display_times(self.container):
+            # a frame is shown when it leaves the decoder, by then so many packets behind its own
+            shown = np.append(shown, stamps[-1] + 1 + np.arange(delay))
+        return (shown - self.start).astype(np.float64) * float(self.clock)
 
     def time(self, frame: VideoFrame) -> float:
         """Seconds at which a frame is first shown."""

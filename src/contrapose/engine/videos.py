@@ -168,10 +168,10 @@ def choose_form(model: Model, clip: VideoClip) -> VideoClip:
     if obstacle := getattr(model, "video_obstacle", ""):
         raise InputError(obstacle)
     if needed and clip.count != needed:
+        other = "" if clip.times else f"{option('frames', needed)}, or "  # given times stay
         raise InputError(
-            f"{model.name} reads {needed} frames of a video, and no other number: pass "
-            f"{option('frames', needed)}, or {option('frames', f'{clip.count}:mean')} to score "
-            "every frame by itself."
+            f"{model.name} reads {needed} frames of a video, and no other number: pass {other}"
+            f"{option('frames', f'{clip.count}:mean')} to score every frame by itself."
         )
     fewest = 1 if model.video_input == "video" else 2
     if not fewest <= clip.count <= model.max_frames:
