@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from contrapose.data import Example, ImageRef, in_memory_benchmark
 from contrapose.data.examples import single_match
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
 from contrapose.engine.columns import ScoredBatch
-from contrapose.engine.ray_executor import RayExecutor, share_cores
+from contrapose.engine.ray_executor import RayExecutor
 from contrapose.engine.ray_workers import WorkerModel
 from contrapose.engine.requests import build_pair_request
 from contrapose.errors import InputError, MissingExtraError
@@ -73,27 +73,26 @@ def test_another_model_is_scored_here(tmp_path: Path) -> None:
     assert len(kept[0].images) == 2
 
 
-@pytest.mark.parametrize(
-    ("nodes", "workers", "cores"),
-    [([8], 2, 4), ([4, 4], 1, 4), ([6, 2], 2, 3), ([6, 2], 3, 2), ([1, 1], 4, 0.5), ([], 2, 1),
-     ([0, 2], 2, 1)],
-)  # fmt: skip
-def test_all_workers_have_room(nodes: list[float], workers: int, cores: float) -> None:
-    """A worker of all cores of the cluster would fit on none of its machines."""
-    assert share_cores(nodes, workers) == cores
+class RayError(Exception):
+    """Ray's error of anything."""
 
 
-class DeadActorError(Exception):
+class DeadActorError(RayError):
     """Ray's error of a worker that has died."""
+
+
+class RayTaskError(RayError):
+    """Ray's error of a worker's own code."""
 
 
 class FakeRay:
     """Ray whose workers live in this process, and die when told so."""
 
     def __init__(self, dying: Callable[[str, int], bool], cores: Sequence[float] = (4,)):
-        self.exceptions = SimpleNamespace(
-            RayActorError=DeadActorError, ObjectLostError=DeadActorError, RayError=DeadActorError
-        )
+        self.exceptions = SimpleNamespace(RayTaskError=RayTaskError, RayError=RayError)
+        self.cloudpickle = pickle
+        self.killed = 0
+        self.error: type[RayError] = DeadActorError
         self.address = ""
         self.dying, self.cores, self.started, self.calls = dying, list(cores), 0, 0
         self.gpus, self.asked = 0, list[dict[str, float]]()
@@ -105,11 +104,12 @@ class FakeRay:
         os.write(2, b"rpc_client.h:153: no Ray")
         raise ConnectionError(f"no Ray at {self.address}\nlong tale")
 
-    def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": sum(self.cores)} | ({"GPU": self.gpus} if self.gpus else {})
-
     def nodes(self) -> list[dict[str, Any]]:
-        return [{"Alive": True, "Resources": {"CPU": cores}} for cores in self.cores]
+        more = {"GPU": self.gpus} if self.gpus else {}
+        return [{"Alive": True, "Resources": {"CPU": cores} | more} for cores in self.cores]
+
+    def put(self, value: object) -> object:
+        return value
 
     def remote(self, kind: Any) -> Any:
         def start(*arguments: Any) -> Any:
@@ -136,11 +136,11 @@ class FakeRay:
 
     def get(self, reference: Any) -> Any:
         if reference.dies:
-            raise DeadActorError("the worker died\nlong tale")
+            raise self.error("the worker died\nlong tale")
         return reference.method(*reference.arguments)
 
     def kill(self, worker: Any) -> None:
-        pass
+        self.killed += 1
 
 
 class _Reference:
@@ -148,20 +148,28 @@ class _Reference:
         self.dies, self.method, self.arguments = dies, method, arguments
 
 
-def run_on(fake: FakeRay, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayExecutor:
+def run_on(
+    fake: FakeRay,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int = 2,
+    batches: tuple[int, ...] = (12,),
+) -> RayExecutor:
+    """Score some pairs on Ray in so many batches, in as many runs as there are numbers of them."""
     monkeypatch.setitem(sys.modules, "ray", fake)
     model = Fake()
-    context = ScoringContext(model, AnswerStore(folder))
-    request = build_pair_request(context, "itm", plan_examples(pairs(6)))
-    executor = RayExecutor(model, WorkerModel("fake-1", model=Fake()), folder, workers=2)
-    batches = np.array_split(np.arange(len(request.pairs)), 12)
-    executor.run([(request, batch) for batch in batches], lambda *_: None)
-    assert (request.find_rows() >= 0).all()
+    executor = RayExecutor(model, WorkerModel("fake-1", model=Fake()), folder, workers=workers)
+    for number in batches:
+        context = ScoringContext(model, AnswerStore(folder))
+        request = build_pair_request(context, "itm", plan_examples(pairs(6)))
+        some = np.array_split(np.arange(len(request.pairs)), number)
+        executor.run([(request, batch) for batch in some], lambda *_: None)
+        assert (request.find_rows() >= 0).all()
     return executor
 
 
 @pytest.mark.parametrize(
-    ("gpus", "workers", "device", "weights", "share", "started"),
+    ("gpus", "workers", "device", "weights", "share", "count"),
     [
         (2, None, "auto", 5, 1.0, 2),
         (2, None, "cuda", 5, 1.0, 2),
@@ -181,7 +189,7 @@ def test_gpus_of_a_worker(
     device: str,
     weights: int,
     share: float | None,
-    started: int,
+    count: int,
 ) -> None:
     fake = FakeRay(lambda name, call: False, cores=(8,))
     fake.gpus = gpus
@@ -190,9 +198,10 @@ def test_gpus_of_a_worker(
     model.card = ModelCard("x", weights, "fp32", "x", None)  # type: ignore[attr-defined]
     executor = RayExecutor(model, WorkerModel("fake-1", name="x"), tmp_path, workers, device)
     executor._start()
-    assert len(fake.asked) == fake.started == started
-    assert [asked.get("num_gpus") for asked in fake.asked] == [share] * started
-    assert {asked["num_cpus"] for asked in fake.asked} == {8 // started}
+    executor._add_worker()
+    assert executor.workers == count
+    assert fake.asked[0].get("num_gpus") == share
+    assert fake.asked[0]["num_cpus"] == 8 // count
 
 
 def test_a_device_that_no_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +219,48 @@ def test_deaths_that_are_far_apart_do_not_end_a_run(
     assert fake.started > 5
 
 
+def test_no_more_workers_than_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(lambda name, call: False)
+    run_on(fake, tmp_path / "a", monkeypatch, workers=60, batches=(3,))
+    assert fake.started == 3
+    with pytest.raises(InputError, match=r"workers=65 is too much .* 4 cores: 64 at the most"):
+        run_on(fake, tmp_path / "b", monkeypatch, workers=65)
+
+
+@pytest.mark.parametrize("lost", [range(13, 19), (19, *range(21, 26))])
+def test_workers_that_died_idle_take_no_task_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: Sequence[int]
+) -> None:
+    """A machine goes with all workers, between two runs or while one of them has a task."""
+    fake = FakeRay(lambda name, call: call in lost)  # calls 1 to 12 are loads and scores
+    monkeypatch.setattr(fake, "wait", lambda waiting, **_: (waiting[-1:], []))  # all load first
+    run_on(fake, tmp_path, monkeypatch, workers=6, batches=(6, 1))
+    assert fake.killed == 6
+
+
+def test_any_death_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that the system ended for their memory have errors of another class."""
+    fake = FakeRay(lambda name, call: name == "score" and call == 4)
+    fake.error = type("OutOfMemoryError", (RayError,), {})
+    run_on(fake, tmp_path, monkeypatch)
+    assert fake.killed == 1  # it may live, out of reach
+
+
+def test_two_models_do_not_wait_for_each_others_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeRay(lambda name, call: False)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    request = EvalRequest(
+        (in_memory_benchmark(pairs(2), name="plain"),), ("itc", "itm"), resamples=100,
+        engine="ray", workers=1, cache=tmp_path,
+    )  # fmt: skip
+    held: list[int] = []
+    monkeypatch.setattr(fake, "kill", lambda worker: held.append(fake.started))
+    evaluate_models([Fake(), Fake(fingerprint="fake-2")], request)
+    assert held == [1, 2]  # the first is killed before the second starts
+
+
 def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="died in a row"):
         run_on(FakeRay(lambda name, call: name == "load"), tmp_path, monkeypatch)
@@ -225,27 +276,6 @@ def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     fake.get = lost  # type: ignore[method-assign]
     with pytest.raises(InputError, match="no machine of the Ray cluster is left"):
         run_on(fake, tmp_path, monkeypatch)
-
-
-def test_a_cluster_that_cannot_be_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    fake = FakeRay(lambda name, call: False)
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    executor = RayExecutor(Fake(), WorkerModel("fake-1", name="x"), tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        fake.address = f"127.0.0.1:{server.getsockname()[1]}"
-        monkeypatch.setenv("RAY_ADDRESS", fake.address)
-        with pytest.raises(
-            InputError, match=rf"{fake.address} .*no Ray at {fake.address}\).*token"
-        ):
-            executor._start()
-    assert capfd.readouterr().err == ""
-    with pytest.raises(InputError, match=rf"{fake.address} .*refused"):  # nobody listens
-        executor._start()
-    monkeypatch.delenv("RAY_ADDRESS")
-    with pytest.raises(InputError, match="on this machine"):
-        executor._start()
 
 
 def test_workers_that_write_to_another_store(

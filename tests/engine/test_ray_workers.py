@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore, ScoringContext, plan_examples
-from contrapose.engine.ray_workers import RayWorker, WorkerModel, WorkerTask
+from contrapose.engine.ray_workers import (
+    RayWorker,
+    WorkerModel,
+    WorkerTask,
+    list_included_files,
+)
 from contrapose.engine.requests import (
     build_caption_request,
     build_image_request,
     build_pair_request,
 )
 from contrapose.engine.videos import expand_videos
-from contrapose.models import ModelCard
+from contrapose.errors import InputError
+from contrapose.models import ModelCard, load_model
 from tests.engine.killed import Slow
 from tests.engine.test_videos import FilmReader, videos
 from tests.fakes import Fake, pairs
@@ -150,3 +159,60 @@ def test_which_models_can_use_a_gpu(model: Fake, network: bool | None, expected:
         return
     model.network = Network(network)  # type: ignore[attr-defined]
     assert WorkerModel("fake-1", model=model).can_use_gpu(model) == expected
+
+
+class StrangeError(Exception):
+    """An error that pickle can write and not read."""
+
+    def __init__(self, first: str, second: str):
+        super().__init__(f"{first} and {second}")
+
+
+class Strange(Fake):
+    """A model that raises it."""
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        raise StrangeError("this", "that")
+
+
+def test_an_error_that_cannot_be_unpickled_is_told(tmp_path: Path) -> None:
+    """Ray would take it for the worker's death."""
+    worker = RayWorker(WorkerModel("fake-1", model=Strange()), tmp_path, 1)
+    worker.load()
+    request = build_pair_request(
+        ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", plan_examples(pairs(1))
+    )
+    with pytest.raises(RuntimeError, match=r"^StrangeError: this and that$"):
+        worker.score(WorkerTask.of(request, [np.arange(2)]))
+
+
+def test_a_model_of_an_included_file_is_unpacked_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "class Own:\n    name, fingerprint, batch_size = 'own', 'own-1', 8\n"
+        "    def match(self, images, texts): ...\n"
+    )
+    model = load_model(f"{tmp_path / 'own.py'}:Own")
+    packed = WorkerModel(model.fingerprint, model=model, files=list_included_files()).pack(
+        pickle.dumps
+    )
+    assert packed.model is None
+    monkeypatch.delitem(sys.modules, type(model).__module__)  # as in a worker
+    assert type(packed.load()).__name__ == "Own"
+    monkeypatch.delitem(sys.modules, type(model).__module__, raising=False)
+    with pytest.raises(InputError, match="cannot be unpacked by a Ray worker"):
+        replace(packed, files=()).load()
+    with pytest.raises(InputError, match="cannot be sent to the workers of Ray"):
+        WorkerModel("fake-1", model=Fake(broken=lambda: 0)).pack(pickle.dumps)  # type: ignore[arg-type]
+
+
+def test_parts_of_a_shard_say_so(tmp_path: Path) -> None:
+    worker = RayWorker(WorkerModel("fake-1", model=Fake()), tmp_path, 1, shard="2/3")
+    assert worker.load().failure == worker.load().failure == ""  # loads once
+    request = build_pair_request(
+        ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", plan_examples(pairs(1))
+    )
+    worker.score(WorkerTask.of(request, [np.arange(2)]))
+    request.table.read_new()
+    assert request.table.shard_count[1] == 3

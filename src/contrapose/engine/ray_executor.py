@@ -12,11 +12,9 @@ store.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +25,13 @@ import numpy as np
 from contrapose.engine.columns import ModelError, ScoredBatch
 from contrapose.engine.context import ScoreRequest
 from contrapose.engine.executor import Jobs, Keep, LocalExecutor
+from contrapose.engine.ray_cluster import (
+    MAX_PER_CORE,
+    connect,
+    let_ray_print,
+    list_machines,
+    share_cores,
+)
 from contrapose.engine.ray_workers import RayWorker, TaskReport, WorkerModel, WorkerTask
 from contrapose.errors import (
     InputError,
@@ -56,23 +61,9 @@ MAX_TASK_DEATHS = 3
 WAIT_SECONDS = 20.0
 """Seconds without a report after which it is checked that a worker has room somewhere."""
 
-ADDRESS = "RAY_ADDRESS"
-"""Environment variable with the address of a cluster."""
-
-CONNECT_SECONDS = 10.0
-"""Seconds after which a cluster whose port does not answer is given up; Ray tries for minutes."""
-
 
 def _death_error(why: str) -> InputError:
     return InputError(f"{why}; what was scored is in the cache, and the same command goes on.")
-
-
-def share_cores(nodes: Sequence[float], workers: int) -> float:
-    """Cores of a worker, as many as let all workers find room on machines with so many cores."""
-    for cores in range(int(max(nodes, default=0)), 0, -1):
-        if sum(int(node // cores) for node in nodes) >= workers:
-            return cores
-    return sum(nodes) / workers or 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +76,7 @@ class RayExecutor:
         store: folder or URL that all machines see.
         workers: number of workers; None is one per GPU, or one per core, at most four.
         device: device of the workers, as the user gave it.
+        shard: the shard whose share is scored, such as `2/8`; empty for none.
     """
 
     model: Model
@@ -92,12 +84,15 @@ class RayExecutor:
     store: Path | str
     workers: int | None = None
     device: str = "auto"
+    shard: str = ""
     _ray: Any = None
     _started: bool = False
     _idle: list[Any] = field(default_factory=list)
     _loading: dict[Any, Any] = field(default_factory=dict)
     _deaths: int = 0
     _options: dict[str, float] = field(default_factory=dict)
+    _per_gpu: int = 0
+    _sent: Any = None
 
     def run(self, jobs: Jobs[Any], keep: Keep[Any], upcoming: Jobs[Any] = ()) -> None:
         """Score the batches on the workers; `keep` gets how many were tried, in any order.
@@ -112,13 +107,15 @@ class RayExecutor:
         if not jobs:
             return
         self._start()
+        tasks = self._bundle(jobs)
+        self._check_idle()
+        for _ in range(min(self.workers or 1, len(tasks)) - len(self._loading)):
+            self._add_worker()
         running: dict[Any, tuple[Any, RayTask]] = {}
         try:
-            written = self._run_tasks(self._bundle(jobs), running, keep)
+            written = self._run_tasks(tasks, running, keep)
         finally:
-            for worker, _ in running.values():  # of an error or an interrupt
-                self._ray.kill(worker)
-                self._add_worker()
+            self._kill(worker for worker, _ in running.values())  # of an error or an interrupt
         for request in {id(request): request for request in requests}.values():
             request.table.read_new()
             tried = np.concatenate([batch for work, batch in jobs if work is request])
@@ -149,14 +146,15 @@ class RayExecutor:
                 continue
             ready = reports[0]
             if ready in self._loading:
-                has_loaded = self._result(ready) is not None
+                has_loaded = self._result(ready, self._loading[ready]) is not None
                 worker = self._loading.pop(ready)
                 if has_loaded:
                     self._idle.append(worker)
                 continue
-            report = self._result(ready)
+            report = self._result(ready, running[ready][0])
             worker, task = running.pop(ready)
             if report is None:
+                self._check_idle()  # others may have died with the same machine
                 deaths[id(task)] += 1
                 if deaths[id(task)] > MAX_TASK_DEATHS:
                     raise _death_error(f"{deaths[id(task)]} Ray workers died of the same batches")
@@ -183,19 +181,34 @@ class RayExecutor:
                 "must see under this path."
             )
 
+    def release(self) -> None:
+        """End the workers, so that others have room; a later run starts new ones."""
+        self._kill((*self._idle, *self._loading.values()))
+        self._idle, self._loading = [], {}
+
     def close(self) -> None:
         """End the workers, and the local Ray that was started for them."""
         if self._ray is None:
             return
-        for worker in (*self._idle, *self._loading.values()):
-            self._ray.kill(worker)
-        self._idle, self._loading = [], {}
+        self.release()
         if self._started:
             self._ray.shutdown()
-            _let_ray_print(True)
-        self._ray = None
+            let_ray_print(True)
+        self._ray, self._started = None, False
 
-    def _result(self, reference: Any) -> TaskReport | None:
+    def _kill(self, workers: Iterable[Any]) -> None:
+        """End workers, also those that are dead."""
+        for worker in workers:
+            with suppress(self._ray.exceptions.RayError):  # the cluster itself may be gone
+                self._ray.kill(worker)
+
+    def _check_idle(self) -> None:
+        """Wait for a sign of life of the idle workers before they get a task."""
+        for worker in self._idle:
+            self._loading[worker.load.remote()] = worker
+        self._idle = []
+
+    def _result(self, reference: Any, worker: Any) -> TaskReport | None:
         """Return a worker's report; None where the worker died, and another is started.
 
         Raises:
@@ -205,15 +218,16 @@ class RayExecutor:
         errors = self._ray.exceptions
         try:
             report: TaskReport = self._ray.get(reference)
-        except (errors.RayActorError, errors.ObjectLostError) as error:  # or a report with its node
+        except errors.RayTaskError as error:
+            raise error.cause from error
+        except errors.RayError as error:  # of its memory, its machine, or a report that was lost
             self._deaths += 1
             if self._deaths > 3 + 2 * (self.workers or 1):
                 last = first_line(error).rstrip(".")
                 raise _death_error(f"{self._deaths} Ray workers died in a row: {last}") from None
+            self._kill([worker])  # it may live, out of reach
             self._add_worker()
             return None
-        except errors.RayTaskError as error:
-            raise error.cause from error
         if report.failure:
             raise ModelError(report.failure)
         return report
@@ -231,11 +245,12 @@ class RayExecutor:
         return tasks
 
     def _start(self) -> None:
-        """Connect to Ray, or start it on this machine, and start the workers.
+        """Connect to Ray, or start it on this machine, and share its cores and GPUs out.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            InputError: Ray cannot be reached, or there are no GPUs, and the device is one.
+            InputError: Ray cannot be reached, there are no GPUs, and the device is one, or there
+                are too many workers.
         """
         if self._ray is not None:
             return
@@ -244,11 +259,12 @@ class RayExecutor:
         except ImportError:
             raise MissingExtraError("ray", "ray", f"{option('engine', 'ray')}") from None
         if not ray.is_initialized():
-            _connect(ray)
+            connect(ray)
             self._started = True
         self._ray = ray
-        resources = self._ray.cluster_resources()
-        gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+        machines = list_machines(ray)
+        gpus = int(sum(machine.gpus for machine in machines))
+        cores = sum(machine.cores for machine in machines)
         can_use_gpu = self.recipe.can_use_gpu(self.model)
         if can_use_gpu and self.device.startswith("cuda") and not gpus:
             raise InputError(
@@ -256,68 +272,30 @@ class RayExecutor:
             )
         on_gpu = can_use_gpu and gpus > 0 and self.device.partition(":")[0] in ("auto", "cuda")
         if self.workers is None:
-            self.workers = gpus if on_gpu else max(1, min(cores, MAX_DEFAULT_WORKERS))
-        self._options = {"num_cpus": share_cores(self._node_cores(), self.workers)}
+            self.workers = gpus if on_gpu else max(1, min(int(cores), MAX_DEFAULT_WORKERS))
+        elif self.workers > MAX_PER_CORE * max(cores, 1):
+            raise InputError(
+                f"{option('workers', self.workers)} is too much for this Ray cluster of {cores:g} "
+                f"cores: {int(MAX_PER_CORE * max(cores, 1)):,} at the most."
+            )
+        self._per_gpu = -(-self.workers // gpus) if on_gpu else 0
+        self._options = {"num_cpus": share_cores(machines, self.workers, self._per_gpu)}
         self._options["max_restarts"] = 0
         if on_gpu:
-            self._options["num_gpus"] = 1 / max(1, -(-self.workers // gpus))
-        for _ in range(self.workers):
-            self._add_worker()
-
-    def _node_cores(self) -> list[float]:
-        """Cores of each machine of the cluster that is there."""
-        return [one["Resources"].get("CPU", 0.0) for one in self._ray.nodes() if one["Alive"]]
+            self._options["num_gpus"] = 1 / self._per_gpu
+        self._sent = ray.put(self.recipe.pack(ray.cloudpickle.dumps))
 
     def _require_room(self) -> None:
         """Raise `InputError` where all machines that are left are too small for a worker."""
-        needed = self._options["num_cpus"]
-        if not any(cores >= needed for cores in self._node_cores()):
-            raise _death_error(f"no machine of the Ray cluster is left with {needed:g} cores")
+        cores = self._options["num_cpus"]
+        if not any(
+            machine.count_workers(cores, self._per_gpu) for machine in list_machines(self._ray)
+        ):
+            needed = f"{cores:g} cores{' and a GPU' if self._per_gpu else ''}"
+            raise _death_error(f"no machine of the Ray cluster is left with {needed}")
 
     def _add_worker(self) -> None:
         threads = max(1, int(self._options["num_cpus"]))
         made = self._ray.remote(RayWorker).options(**self._options)
-        worker = made.remote(self.recipe, self.store, threads, Path.cwd())
+        worker = made.remote(self._sent, self.store, threads, Path.cwd(), self.shard)
         self._loading[worker.load.remote()] = worker
-
-
-@contextmanager
-def _stderr_dropped() -> Iterator[None]:
-    """Drop what libraries in other languages write to the standard error of this process."""
-    before, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-        os.close(nothing)
-
-
-def _let_ray_print(value: bool) -> None:
-    """Let Ray print messages of workers that die to the standard output of this process, or not."""
-    worker: Any = import_module("ray._private.worker")
-    worker._worker_logs_enabled = value
-
-
-def _connect(ray: Any) -> None:
-    """Connect to Ray, or start it on this machine.
-
-    Raises:
-        InputError: it cannot be reached.
-    """
-    address = os.environ.get(ADDRESS, "")
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    try:
-        if port.isdecimal():
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-        with _stderr_dropped() if address else nullcontext():  # a line for each attempt
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise InputError(
-            f"{ADDRESS}={address} cannot be reached ({first_line(error)}); a cluster with "
-            "tokens needs RAY_AUTH_MODE=token and its token."
-            if address
-            else f"Ray cannot be started or reached on this machine ({first_line(error)})."
-        ) from error
-    _let_ray_print(False)

@@ -7,9 +7,11 @@ batches, and writes the parts.
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +28,7 @@ from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.priors import NoiseSource
 from contrapose.engine.score_types import NoiseImages
 from contrapose.engine.store import AnswerStore
-from contrapose.errors import ContraposeError, InputError
+from contrapose.errors import ContraposeError, InputError, first_line
 from contrapose.files import include
 from contrapose.metrics import IntArray
 from contrapose.models import CardProvider, Model, PromptedCaptioner, load_model
@@ -47,6 +49,7 @@ class WorkerModel:
         prompt: the text before captions of `lm`.
         files: Python files to include first, which register models.
         model: the model itself.
+        packed: the model itself where it travels, as pickled.
     """
 
     fingerprint: str
@@ -55,6 +58,23 @@ class WorkerModel:
     prompt: str | None = None
     files: tuple[str, ...] = ()
     model: Model | None = None
+    packed: bytes = b""
+
+    def pack(self, dumps: Callable[[Any], bytes]) -> WorkerModel:
+        """Pack the model itself, whose class may be of an included file, for a worker to unpack.
+
+        Raises:
+            InputError: it cannot be pickled.
+        """
+        if self.model is None:
+            return self
+        try:
+            return replace(self, model=None, packed=dumps(self.model))
+        except Exception as error:
+            raise InputError(
+                f"{self.model.name} cannot be sent to the workers of Ray ({first_line(error)}); "
+                "give the name of a model, or FILE.py:CLASS."
+            ) from error
 
     def load(self) -> Model:
         """Load the model.
@@ -64,14 +84,29 @@ class WorkerModel:
         """
         for file in self.files:
             include(file)
-        model = self.model or load_model(self.name, **self.options)
-        if self.prompt is not None and self.model is None and isinstance(model, PromptedCaptioner):
+        model = self.model or self._unpack() or load_model(self.name, **self.options)
+        if self.prompt is not None and self.name and isinstance(model, PromptedCaptioner):
             model = model.with_prompt(self.prompt)
         if model.fingerprint != self.fingerprint:
             raise InputError(
                 f"a Ray worker has loaded other weights under the name {model.name}; put the same "
                 "files on all machines."
             )
+        return model
+
+    def _unpack(self) -> Model | None:
+        """Unpack the model that was sent; None where none was.
+
+        Raises:
+            InputError: its class is not to be found here.
+        """
+        try:
+            model: Model | None = pickle.loads(self.packed) if self.packed else None  # noqa: S301 - of the process that started the worker
+        except (ImportError, AttributeError) as error:
+            raise InputError(
+                f"the model cannot be unpacked by a Ray worker on {socket.gethostname()} "
+                f"({first_line(error)}); put its code on all machines."
+            ) from error
         return model
 
     def can_use_gpu(self, planner: Model) -> bool:
@@ -192,6 +227,21 @@ class TaskReport:
     failure: str = ""
 
 
+@contextmanager
+def _errors_that_travel() -> Iterator[None]:
+    """Let errors leave a worker: one that cannot be unpickled elsewhere becomes a plain one."""
+    try:
+        yield
+    except ContraposeError:  # travels as words
+        raise
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301 - made a moment ago
+        except Exception:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
+
+
 class RayWorker:
     """Worker: a model and a store in a process of its own.
 
@@ -200,16 +250,25 @@ class RayWorker:
         store: folder or URL of the store.
         threads: threads that decode images.
         folder: working folder of the process that plans the work, to which paths are relative.
+        shard: the shard whose share is scored; its parts say so.
     """
 
     def __init__(
-        self, model: WorkerModel, store: Path | str, threads: int | None, folder: Path | str = "."
+        self,
+        model: WorkerModel,
+        store: Path | str,
+        threads: int | None,
+        folder: Path | str = ".",
+        shard: str = "",
     ):
         self.recipe, self.store, self.threads, self.folder = model, store, threads, folder
+        self.shard = shard
         self.context: ScoringContext | None = None
 
     def load(self) -> TaskReport:
-        """Load the model and open the store, in the working folder of the command."""
+        """Load the model and open the store, once, in the working folder of the command."""
+        if self.context is not None:
+            return TaskReport()
         try:
             os.chdir(self.folder)
         except OSError as error:
@@ -219,10 +278,10 @@ class RayWorker:
                 "machines see."
             )
         try:
-            model = self.recipe.load()
-            self.context = ScoringContext(
-                model, AnswerStore(self.store), executor=LocalExecutor(self.threads)
-            )
+            with _errors_that_travel():
+                model = self.recipe.load()
+            store = AnswerStore(self.store, shard=self.shard)
+            self.context = ScoringContext(model, store, executor=LocalExecutor(self.threads))
         except ContraposeError as error:
             return TaskReport(failure=str(error))
         return TaskReport()
@@ -243,7 +302,10 @@ class RayWorker:
             writer.add(batch)
 
         try:
-            with PartWriter(None, request.table, request.label, total) as writer:
+            with (
+                _errors_that_travel(),
+                PartWriter(None, request.table, request.label, total) as writer,
+            ):
                 jobs = [(request, batch) for batch in task.batches]
                 context.executor.run(jobs, keep)
         except ContraposeError as error:

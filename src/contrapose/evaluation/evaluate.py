@@ -102,7 +102,7 @@ def evaluate_models(
     try:
         return _evaluate_contexts(contexts, selections, request)
     finally:
-        for executor in executors:
+        for executor in reversed(executors):  # the first one may have started what all use
             executor.close()
 
 
@@ -150,6 +150,7 @@ def _score_share(
     from contrapose.evaluation.shards import score_selection_share
 
     for context, selection, score in _list_requests(contexts, selections, request):
+        _give_room(context, contexts, request)
         names, _ = find_fitting_parts(context, selection, score)
         score_selection_share(context, selection, score, names, request)
 
@@ -238,7 +239,8 @@ def _build_executor(given: str | Model, model: Model, request: EvalRequest) -> R
         files=list_included_files(),
         model=None if isinstance(given, str) else model,
     )
-    return RayExecutor(model, recipe, request.cache, request.workers, request.device)
+    shard = f"{request.shard.index}/{request.shard.count}" if request.shard else ""
+    return RayExecutor(model, recipe, request.cache, request.workers, request.device, shard)
 
 
 def _set_prompt(model: Model, prompt: str, scores: Sequence[str]) -> Model:
@@ -287,10 +289,24 @@ def _evaluate_selections(
     clock = JobClock(jobs)
     runs = []
     for number, (context, selection, score) in enumerate(jobs):
+        _give_room(context, contexts, request)
         named = replace(context, progress=clock.name_progress(number, context.progress))
         runs.append(run_selection(named, selection, score, request))
         clock.finish(number)
     return runs
+
+
+def _give_room(
+    context: ScoringContext, contexts: Sequence[ScoringContext], request: EvalRequest
+) -> None:
+    """End the workers of other models, which would keep those of this one waiting for room."""
+    if request.engine == "local":
+        return
+    from contrapose.engine.ray_executor import RayExecutor
+
+    for other in contexts:
+        if isinstance(other.executor, RayExecutor) and other.executor is not context.executor:
+            other.executor.release()
 
 
 def _list_requests(
