@@ -115,7 +115,10 @@ class FakeRay:
         def start(*arguments: Any) -> Any:
             self.started += 1
             worker = kind(*arguments)
-            calls = {name: self._call(getattr(worker, name), name) for name in ("load", "score")}
+            cores = self.asked[-1]["num_cpus"]
+            calls = {
+                name: self._call(getattr(worker, name), name, cores) for name in ("load", "score")
+            }
             return SimpleNamespace(**calls)
 
         def options(**asked: float) -> Any:
@@ -124,10 +127,10 @@ class FakeRay:
 
         return SimpleNamespace(options=options)
 
-    def _call(self, method: Any, name: str) -> Any:
+    def _call(self, method: Any, name: str, cores: float) -> Any:
         def later(*arguments: Any) -> Any:
             self.calls += 1
-            return self.dying(name, self.calls), method, arguments
+            return self.dying(name, self.calls), method, arguments, cores
 
         return SimpleNamespace(remote=lambda *a: _Reference(*later(*a)))
 
@@ -144,8 +147,8 @@ class FakeRay:
 
 
 class _Reference:
-    def __init__(self, dies: bool, method: Any, arguments: tuple[Any, ...]):
-        self.dies, self.method, self.arguments = dies, method, arguments
+    def __init__(self, dies: bool, method: Any, arguments: tuple[Any, ...], cores: float):
+        self.dies, self.method, self.arguments, self.cores = dies, method, arguments, cores
 
 
 def run_on(
@@ -266,16 +269,43 @@ def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_on(FakeRay(lambda name, call: name == "load"), tmp_path, monkeypatch)
     with pytest.raises(InputError, match="died of the same batches"):
         run_on(FakeRay(lambda name, call: name == "score"), tmp_path, monkeypatch)
-    fake = FakeRay(lambda name, call: name == "score")
-    result = fake.get
+    monkeypatch.setattr(WorkerModel, "can_use_gpu", lambda *_: True)
+    for gpus in (0, 1):
+        fake = LosingRay([], 0, gpus)
+        with pytest.raises(InputError, match=f"is left with 2 cores{' and a GPU' * gpus};"):
+            run_on(fake, tmp_path, monkeypatch)
+    with pytest.raises(InputError, match=r"is left with .* and a GPU;"):
+        run_on(LosingRay([8], 0, 1), tmp_path, monkeypatch)
 
-    def lost(reference: Any) -> Any:
-        fake.cores = [1] if not reference.dies else []
-        return result(reference)
 
-    fake.get = lost  # type: ignore[method-assign]
-    with pytest.raises(InputError, match="no machine of the Ray cluster is left"):
-        run_on(fake, tmp_path, monkeypatch)
+class LosingRay(FakeRay):
+    """Ray that loses its machines at the first death, and has others then, perhaps without GPUs."""
+
+    def __init__(self, left: Sequence[float], gpus: int = 0, gpus_before: int | None = None):
+        super().__init__(lambda name, call: call == 3)
+        self.left, self.gpus_left = left, gpus
+        self.gpus = gpus if gpus_before is None else gpus_before
+
+    def get(self, reference: Any) -> Any:
+        if reference.dies:
+            self.cores, self.gpus = list(self.left), self.gpus_left
+        return super().get(reference)
+
+    def wait(self, waiting: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], Any]:
+        room = max(self.cores, default=0) * (self.gpus > 0 or not self.asked[0].get("num_gpus"))
+        fits = [one for one in waiting if one.cores <= room]
+        return fits[:1], []
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_smaller_machines_take_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    """Workers of two cores each find no room when the machine of four is lost."""
+    monkeypatch.setattr(WorkerModel, "can_use_gpu", lambda *_: True)
+    fake = LosingRay([1], gpus)
+    run_on(fake, tmp_path, monkeypatch)
+    assert [asked["num_cpus"] for asked in fake.asked] == [2, 2, 2, 0.5, 0.5]
 
 
 def test_workers_that_write_to_another_store(

@@ -142,7 +142,7 @@ class RayExecutor:
             reports, _ = self._ray.wait(waiting, num_returns=1, timeout=WAIT_SECONDS)
             if not reports:
                 if not running:
-                    self._require_room()
+                    self._find_room()
                 continue
             ready = reports[0]
             if ready in self._loading:
@@ -218,9 +218,10 @@ class RayExecutor:
         errors = self._ray.exceptions
         try:
             report: TaskReport = self._ray.get(reference)
-        except errors.RayTaskError as error:
-            raise error.cause from error
         except errors.RayError as error:  # of its memory, its machine, or a report that was lost
+            cause: Any = getattr(error, "cause", None)  # of its own code
+            if isinstance(error, errors.RayTaskError) and not isinstance(cause, errors.RayError):
+                raise cause from error
             self._deaths += 1
             if self._deaths > 3 + 2 * (self.workers or 1):
                 last = first_line(error).rstrip(".")
@@ -285,14 +286,26 @@ class RayExecutor:
             self._options["num_gpus"] = 1 / self._per_gpu
         self._sent = ray.put(self.recipe.pack(ray.cloudpickle.dumps))
 
-    def _require_room(self) -> None:
-        """Raise `InputError` where all machines that are left are too small for a worker."""
-        cores = self._options["num_cpus"]
-        if not any(
-            machine.count_workers(cores, self._per_gpu) for machine in list_machines(self._ray)
-        ):
-            needed = f"{cores:g} cores{' and a GPU' if self._per_gpu else ''}"
+    def _find_room(self) -> None:
+        """Take smaller workers where no machine that is left has room for one.
+
+        Raises:
+            InputError: none has room for any.
+        """
+        machines = list_machines(self._ray)
+        if any(one.count_workers(self._options["num_cpus"], self._per_gpu) for one in machines):
+            return
+        slots = sum(int(one.gpus) for one in machines) * self._per_gpu
+        workers = min(self.workers or 1, slots) if self._per_gpu else self.workers or 1
+        cores = share_cores(machines, max(1, workers), self._per_gpu)
+        if not any(one.count_workers(cores, self._per_gpu) for one in machines):
+            needed = f"{self._options['num_cpus']:g} cores{' and a GPU' if self._per_gpu else ''}"
             raise _death_error(f"no machine of the Ray cluster is left with {needed}")
+        self._options["num_cpus"] = cores
+        waiting, self._loading = list(self._loading.values()), {}
+        self._kill(waiting)
+        for _ in waiting:
+            self._add_worker()
 
     def _add_worker(self) -> None:
         threads = max(1, int(self._options["num_cpus"]))
