@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from contrapose.engine import ray_cluster
 from contrapose.engine.ray_cluster import Machine, connect, list_machines, share_cores
 from contrapose.errors import InputError
 
@@ -65,13 +66,16 @@ def test_a_cluster_that_cannot_be_reached(
     with pytest.raises(InputError, match=rf"{address} .*refused"):  # nobody listens
         connect(ray)
     monkeypatch.delenv("RAY_ADDRESS")
-    with pytest.raises(InputError, match="on this machine"):
-        connect(ray)
+    for local, why in {"": "on this machine", address: rf"machine, {address}, .*ray stop"}.items():
+        monkeypatch.setattr(ray_cluster, "_find_local_cluster", lambda local=local: local)
+        with pytest.raises(InputError, match=why):
+            connect(ray)
 
 
 def test_signals_keep_their_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray sets handlers of its own, under which a command would not end as others do."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_cluster, "_find_local_cluster", lambda: "")
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         connect(fake_ray(lambda **_: signal.signal(signal.SIGTERM, signal.SIG_DFL)))

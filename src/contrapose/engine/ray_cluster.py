@@ -98,6 +98,14 @@ def let_ray_print(value: bool) -> None:
         worker._worker_logs_enabled = value
 
 
+def _find_local_cluster() -> str:
+    """Find the address of the cluster that `ray start` began on this machine; empty for none."""
+    with suppress(ImportError, AttributeError, OSError):  # no public part of Ray
+        utils: Any = import_module("ray._private.utils")
+        return str(utils.read_ray_address() or "")
+    return ""
+
+
 def connect(ray: Any) -> None:
     """Connect to Ray, or start it on this machine.
 
@@ -105,17 +113,21 @@ def connect(ray: Any) -> None:
         InputError: it cannot be reached.
     """
     address = os.environ.get(ADDRESS, "")
-    host, _, port = address.rpartition("://")[2].rpartition(":")
+    local = "" if address else _find_local_cluster()
+    host, _, port = (address or local).rpartition("://")[2].rpartition(":")
     try:
         if port.isdecimal():
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         with _sigterm_kept(), _stderr_dropped() if address else nullcontext():  # a line an attempt
             ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise InputError(
-            f"{ADDRESS}={address} cannot be reached ({first_line(error)}); a cluster with "
-            "tokens needs RAY_AUTH_MODE=token and its token."
-            if address
-            else f"Ray cannot be started or reached on this machine ({first_line(error)})."
-        ) from error
+        if address:
+            why = f"{ADDRESS}={address} cannot be reached ({first_line(error)}); a cluster with "
+            why += "tokens needs RAY_AUTH_MODE=token and its token."
+        elif local:
+            why = f"the Ray cluster of this machine, {local}, cannot be reached "
+            why += f"({first_line(error)}); where it has died, `ray stop` forgets it."
+        else:
+            why = f"Ray cannot be started or reached on this machine ({first_line(error)})."
+        raise InputError(why) from error
     let_ray_print(False)
