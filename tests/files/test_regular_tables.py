@@ -109,6 +109,15 @@ def test_deeply_nested_lines_are_irregular(tmp_path: Path) -> None:
                 read(tmp_path, "lines.jsonl", b'{"a": 1}\n' + line.encode())
 
 
+@pytest.mark.parametrize("line", [b"null", b" null", b"null {}"])
+def test_a_block_that_begins_with_null_is_irregular(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr(regular_tables, "BLOCK_BYTES", 10)
+    with pytest.raises(IrregularError):  # Arrow would crash
+        read(tmp_path, "lines.jsonl", b'{"a": 1}\n' + line + b'\n{"a": 2}\n')
+
+
 def test_regular_lines(tmp_path: Path) -> None:
     lines = '{"a": "ä: b\\u0041", "c": {"d": [true]}}\r\n{"a": "{x},", "c": {"d": []}}\n\n'.encode()
     assert read(tmp_path, "lines.jsonl", lines) == {

@@ -192,6 +192,7 @@ def _parse_lines(content: bytes) -> Any:
 
     def parse(span: tuple[int, int]) -> Any:
         begin, end = span
+        require(content[begin] == ord("{"))  # Arrow crashes on a block that begins with null
         _require_shallow(content, begin, end)
         return pj.read_json(pa.BufferReader(buffer.slice(begin, end - begin)), options)
 
