@@ -177,6 +177,20 @@ def test_what_is_no_folder_is_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
 
 
+def test_no_work_begins_where_its_result_could_not_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
+    for name in ("file/out", "file/deep/out", "lost/out"):
+        with pytest.raises(InputError, match="is not a folder"):
+            require_free(tmp_path / name)
+    require_free(tmp_path / "deep/deeper/out")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match="Permission denied"):
+        require_free(tmp_path / "deep/out")
+
+
 def test_a_swap_that_fails_brings_the_old_folder_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

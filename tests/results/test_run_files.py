@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from contrapose.data import TagValue
-from contrapose.results.run_files import array_column
+from contrapose.results.run_files import array_column, write_tables
 from contrapose.results.run_tables import _constant_column, _tag_column
 
 
@@ -45,3 +46,13 @@ def test_one_text_for_all_rows() -> None:
 def test_tags_as_lists(values: tuple[TagValue, ...]) -> None:
     lists = [list(value) if isinstance(value, tuple) else [value] for value in values]
     assert pa.array(_tag_column(values)).equals(pa.array(lists))
+
+
+@pytest.mark.parametrize("folder", ["~", "gs:b"])
+def test_folders_with_names_that_arrow_would_read_in_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(folder).mkdir()
+    write_tables(Path(folder, "a.parquet"), [{"x": [1]}])
+    assert [path.name for path in (tmp_path / folder).iterdir()] == ["a.parquet"]

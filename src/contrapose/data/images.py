@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from contrapose.data.pixels import BUDGET, decode_array, gray_to_rgb, require_size, to_rgb
 from contrapose.errors import InputError, first_line
-from contrapose.files import require_parquet_size, require_regular, resolve_name
+from contrapose.files import arrow_path, require_parquet_size, require_regular, resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -98,7 +98,7 @@ def _read_row_group(path: Path, cell: Cell) -> tuple[int, Any]:
     """Read the column of the row group that holds the row, and the group's first row."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(arrow_path(path)) as file:
         require_parquet_size(file, path)
         if cell.column not in file.schema_arrow.names:
             return 0, None

@@ -47,7 +47,7 @@ from contrapose.diagnose.schema import (
 )
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.selection import Selection
-from contrapose.files import new_folder, require_free, write_bytes, write_text
+from contrapose.files import arrow_path, new_folder, require_free, write_bytes, write_text
 from contrapose.metrics import equivariance
 from contrapose.metrics.dividends import dividends, pattern_name
 from contrapose.models import Model
@@ -362,7 +362,7 @@ def _write_parquet(path: Path, tables: list[Columns]) -> None:
     import pyarrow.parquet as pq
 
     if tables:
-        pq.write_table(pa.concat_tables([_to_arrow(table) for table in tables]), path)
+        pq.write_table(pa.concat_tables([_to_arrow(table) for table in tables]), arrow_path(path))
 
 
 def _to_arrow(columns: Columns) -> Any:

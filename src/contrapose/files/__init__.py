@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from contrapose.files.npy import parse_npy as parse_npy, read_npy as read_npy
     from contrapose.files.paths import (
         IMAGE_SUFFIXES as IMAGE_SUFFIXES,
+        arrow_path as arrow_path,
         cache_folder as cache_folder,
         include as include,
         local_path as local_path,
@@ -84,8 +85,8 @@ else:
             "atomic": "atomic_file digest new_folder publish_folder remove_leftovers "
             "replace_folder require_free restore_folder temporary_folder write_bytes write_text",
             "npy": "parse_npy read_npy",
-            "paths": "IMAGE_SUFFIXES cache_folder include local_path require_no_link resolve_name "
-            "safe_join",
+            "paths": "IMAGE_SUFFIXES arrow_path cache_folder include local_path require_no_link "
+            "resolve_name safe_join",
             "records": "Record gc_frozen gc_paused parse_records read_csv_records read_json "
             "read_json_records read_jsonl_records read_parquet_records read_table_records "
             "require_integer require_number require_parquet_size",

@@ -219,9 +219,10 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
 
     Raises:
         InputError: there is a non-empty folder and `overwrite` is off, or a file, or the path is a
-            URL or cannot be used.
+            URL or cannot be used, or nothing can be created where it lies.
     """
     local_path(path)
+    _require_place(path)
     restore_folder(path)
     remove_leftovers(path.parent)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -233,6 +234,21 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
             f"is not empty; choose another {option('out')} or pass {option('overwrite', True)}.",
             file=path,
         )
+
+
+def _require_place(path: Path) -> None:
+    """Require that the folder in which a path lies can be written, or be created.
+
+    Raises:
+        InputError: it cannot.
+    """
+    folder = path.parent
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise write_error(path, NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder"))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise write_error(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 @contextmanager

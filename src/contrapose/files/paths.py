@@ -54,6 +54,14 @@ def local_path(name: Path | str) -> Path:
     return path
 
 
+def arrow_path(path: Path) -> Path:
+    """Absolute path of a file, which Arrow takes as it is.
+
+    In a relative one it takes `~` for the home folder, and the beginning of `gs:a` for a protocol.
+    """
+    return path.absolute()
+
+
 @lru_cache(maxsize=1 << 16)
 def safe_join(root: Path, name: str) -> Path:
     """Join a path from an annotation file to its root, refusing paths that leave it.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contrapose.errors import InputError, first_line, printable
+from contrapose.files.paths import arrow_path
 from contrapose.files.text import (
     DoubledKeyError,
     JsonScanner,
@@ -289,7 +290,7 @@ def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> It
     require_regular(path)
     row = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(arrow_path(path)) as file:
             require_parquet_size(file, path)
             for batch in file.iter_batches(columns=columns):
                 for value in batch.to_pylist():

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contrapose.files.paths import arrow_path
 from contrapose.files.records import require_parquet_size
 from contrapose.files.text import require_regular
 
@@ -329,7 +330,7 @@ def _require_plain_quotes(content: bytes, delimiter: bytes) -> None:
 def _read_parquet(path: Path) -> Table:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(arrow_path(path)) as file:
         require_parquet_size(file, path)
         table = file.read()
     require(len(set(table.column_names)) == len(table.column_names))

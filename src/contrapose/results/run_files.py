@@ -14,7 +14,7 @@ from contrapose.data import Example
 from contrapose.data.example_columns import ExampleMap
 from contrapose.data.text_columns import TextColumn
 from contrapose.errors import InputError, first_line, shortage_error
-from contrapose.files import digest, read_bytes, read_json, write_text
+from contrapose.files import arrow_path, digest, read_bytes, read_json, write_text
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
 
@@ -197,7 +197,7 @@ def write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:
     import pyarrow.parquet as pq
 
     stacked = pa.concat_tables(map(pa.table, tables), promote_options="permissive")
-    pq.write_table(stacked, path, compression="zstd", write_page_checksum=True)
+    pq.write_table(stacked, arrow_path(path), compression="zstd", write_page_checksum=True)
 
 
 def _spec_digest(spec: dict[str, Any]) -> str:

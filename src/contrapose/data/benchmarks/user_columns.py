@@ -42,6 +42,7 @@ from contrapose.errors import ContraposeError
 from contrapose.files import (
     MalformedError,
     StrictProblems,
+    arrow_path,
     may_hold_surrogates,
     read_text,
     require_parquet_size,
@@ -143,7 +144,7 @@ def _read_parquet(path: Path) -> tuple[Columns, int]:
 
     require_regular(path)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(arrow_path(path)) as file:
             require_parquet_size(file, path)
             table = file.read()
         require(len(set(table.column_names)) == len(table.column_names) and table.num_rows)

@@ -26,6 +26,7 @@ from contrapose.files import (
     ProblemList,
     Problems,
     Record,
+    arrow_path,
     parse_records,
     read_parquet_records,
     read_table_records,
@@ -134,7 +135,7 @@ def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
         return [], []
     try:
         require_regular(path)
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(arrow_path(path))
         fields = list(schema)  # decodes their names
     except (pa.ArrowException, OSError, ValueError):
         return [], []  # reading the rows will say what is wrong
