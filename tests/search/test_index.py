@@ -353,6 +353,26 @@ def test_leftovers_of_a_run_that_was_killed_are_removed_at_once(tmp_path: Path) 
     }  # fmt: skip
 
 
+def test_an_index_outlives_old_files_that_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_photos(tmp_path)
+    build(folder)
+    (folder / "white-3.png").unlink()
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name.endswith(("-1.npy", "-1.parquet")):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        index = build(folder).index
+    assert (index.number, len(index)) == (2, 4)
+    assert len(open_index(index.folder)) == 4
+
+
 def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
     out = tmp_path / "index"
     out.mkdir()

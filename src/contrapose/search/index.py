@@ -20,7 +20,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -328,9 +328,10 @@ def write_index(
     write_bytes(folder / names["images"], content)
     vectors[0].replace(folder / names["vectors"])
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    for old in folder.iterdir():
-        if FILE_NAME.fullmatch(old.name) and old.name not in names.values():
-            old.unlink(missing_ok=True)
+    with suppress(OSError):  # the index is written, whatever becomes of the old files
+        for old in folder.iterdir():
+            if FILE_NAME.fullmatch(old.name) and old.name not in names.values():
+                old.unlink(missing_ok=True)
 
 
 FILE_NAME = re.compile(r"vectors-\d+\.npy|images-\d+\.parquet")
