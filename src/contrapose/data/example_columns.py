@@ -166,7 +166,7 @@ class ExampleColumns(Sequence[Example]):
             text_starts=text_starts,
             matches=matches,
             match_index=match_index,
-            tags={name: values for name, values in tags.items() if any(values)},
+            tags=order_tags(tags),
         )
 
 
@@ -235,6 +235,18 @@ def tag_names(examples: Sequence[Example]) -> list[str]:
     if isinstance(examples, ExampleColumns):
         return list(examples.tags)
     return list(dict.fromkeys(tag for example in examples for tag in example.tags))
+
+
+def order_tags(
+    tags: Mapping[str, Sequence[TagValue | None]],
+) -> dict[str, Sequence[TagValue | None]]:
+    """Tags in order of first appearance, without those that no example has."""
+    first: dict[str, int] = {}
+    for name, values in tags.items():
+        position = next((k for k, value in enumerate(values) if value is not None), None)
+        if position is not None:
+            first[name] = position
+    return {name: tags[name] for name in sorted(first, key=first.__getitem__)}
 
 
 def has_tag(examples: Sequence[Example], name: str) -> bool:

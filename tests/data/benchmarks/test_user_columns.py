@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,7 @@ from contrapose.data.benchmarks import user_file
 from contrapose.data.benchmarks.user_columns import read_columns
 from contrapose.data.benchmarks.user_file import load_user_benchmark
 from contrapose.data.benchmarks.user_plain import PlainReader
-from contrapose.data.example_columns import ExampleColumns
+from contrapose.data.example_columns import ExampleColumns, tag_names
 from contrapose.files import ProblemList
 
 CHOICE: dict[str, Any] = {"image": "a.png", "texts": ["x", "y", "z"], "right": 2}
@@ -117,6 +118,18 @@ def test_parquet(tmp_path: Path, name: str) -> None:
     columns = columns_of(path)
     assert columns is not None
     assert (list(columns), []) == read_carefully(path)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_tags_are_in_order_of_first_appearance(tmp_path: Path, suffix: str) -> None:
+    records = [{**CHOICE, "tag_a": "", "tags": {"b": "x"}}, {**CHOICE, "tag_a": "y"}]
+    path = write(tmp_path / f"mine{suffix}", records)
+    columns = columns_of(path)
+    assert columns is not None
+    examples, _ = read_carefully(path)
+    assert tag_names(columns) == tag_names(examples) == ["b", "a"]
+    backwards = columns.take(np.array([1, 0]))
+    assert tag_names(backwards) == tag_names(list(backwards)) == ["a", "b"]
 
 
 LINE = json.dumps(CHOICE)

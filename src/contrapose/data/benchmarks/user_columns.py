@@ -33,6 +33,7 @@ from contrapose.data.example_columns import (
     Positions,
     first_appearances,
     join_rows,
+    order_tags,
 )
 from contrapose.data.examples import Match, TagValue
 from contrapose.data.images import ImageRef
@@ -332,8 +333,7 @@ def _read_tags(columns: Columns) -> dict[str, Sequence[TagValue | None]]:
         names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, objects))))
         require(not tags.keys() & names.keys())
         tags |= {name: [value.get(name) for value in objects] for name in names}
-    read = {name: _read_tag(values) for name, values in tags.items()}
-    return {name: values for name, values in read.items() if any(values)}
+    return order_tags({name: _read_tag(values) for name, values in tags.items()})
 
 
 def _read_tag(values: Sequence[Any]) -> Sequence[TagValue | None]:

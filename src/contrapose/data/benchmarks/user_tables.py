@@ -30,6 +30,7 @@ from contrapose.data.example_columns import (
     Positions,
     first_appearances,
     number_by_appearance,
+    order_tags,
     row_starts,
 )
 from contrapose.data.examples import Match, TagValue, single_match
@@ -255,13 +256,7 @@ def _read_tags(table: Table) -> dict[str, Sequence[TagValue | None]]:
         fields = [objects.type.field(i).name for i in range(objects.type.num_fields)]
         require(len(set(fields)) == len(fields) and not tags.keys() & set(fields))
         tags |= dict(zip(fields, objects.flatten(), strict=True))
-    first: dict[str, int] = {}
-    read = {name: _read_tag(array) for name, array in tags.items()}
-    for name, values in read.items():
-        position = next((k for k, value in enumerate(values) if value is not None), None)
-        if position is not None:
-            first[name] = position
-    return {name: read[name] for name in sorted(first, key=first.__getitem__)}
+    return order_tags({name: _read_tag(array) for name, array in tags.items()})
 
 
 def _read_tag(array: Any) -> Sequence[TagValue | None]:
