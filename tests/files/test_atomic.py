@@ -458,3 +458,26 @@ def test_a_file_system_that_cannot_synchronize_is_written_all_the_same(
     with new_folder(tmp_path / "b") as folder:
         (folder / "c").touch()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", SPECIAL_FILES)
+def test_a_folder_with_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    with new_folder(tmp_path / "out") as folder:
+        make_special_file(folder / "a", kind)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]
+
+
+def test_a_file_that_could_not_be_synchronized_for_now_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def fail(path: Any, *flags: int, **others: int) -> int:
+        if Path(path).name == "a":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, *flags, **others)
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(InputError, match="Too many open files"), new_folder(tmp_path / "b") as new:
+        (new / "a").touch()
+    assert list(tmp_path.iterdir()) == []

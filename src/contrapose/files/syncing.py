@@ -16,7 +16,15 @@ from typing import IO, Any
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot synchronize."""
 
-SYNC_FLAGS = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_NOFOLLOW", 0)
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+"""Errors of opening a file that could be synchronized."""
+
+SYNC_FLAGS = (
+    (os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
+"""Flags to open what is to be synchronized: no link, and without waiting for a pipe's writer."""
 
 SYNC_WORKERS = 8
 """Threads that synchronize the files of a folder: the disk then writes many at once."""
@@ -65,7 +73,9 @@ def sync_tree(folder: Path) -> None:
 def _sync_path(path: Path) -> None:
     try:
         handle = os.open(path, SYNC_FLAGS)
-    except OSError:  # a link, or a copy of a file that nobody may read
-        return
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            raise
+        return  # a link, or a copy of a file that nobody may read
     with os.fdopen(handle, "rb") as stream:
         sync_file(stream)
