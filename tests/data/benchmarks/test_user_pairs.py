@@ -65,6 +65,14 @@ def test_captions_alone_are_a_gallery(folder: Path) -> None:
     assert "climbs out" in str(problems.problems[0])
 
 
+def test_records_of_a_gallery_that_are_no_objects_are_reported(folder: Path) -> None:
+    file = folder / "gallery.jsonl"
+    file.write_text('{"image": "a.png", "caption": "red"}\nnull\n["b.png", "x"]\n"x"\n')
+    problems = ProblemList()
+    assert read(file, problems).texts == ("red",)
+    assert [problem.line for problem in problems.problems] == [2, 3, 4]
+
+
 def test_built_pairs_are_a_benchmark(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

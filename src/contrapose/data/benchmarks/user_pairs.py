@@ -132,6 +132,8 @@ def _read_gallery(path: Path, root: Path, problems: Problems) -> Gallery:
     plain = PlainReader(root)
 
     def build(record: Record) -> tuple[ImageRef, list[str]]:
+        if not isinstance(record.value, dict):
+            record.field("image")
         captions = read_texts(record, "captions", "caption")
         if not captions:
             raise MalformedError(f"record {record.key}: there is no caption.")
