@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import time
@@ -90,12 +89,11 @@ class FakeRay:
 
     def __init__(self, dying: Callable[[str, int], bool], cores: Sequence[float] = (4,)):
         self.exceptions = SimpleNamespace(RayTaskError=RayTaskError, RayError=RayError)
-        self.cloudpickle = pickle
         self.killed = 0
         self.error: type[RayError] = DeadActorError
         self.address = ""
         self.dying, self.cores, self.started, self.calls = dying, list(cores), 0, 0
-        self.gpus, self.asked = 0, list[dict[str, float]]()
+        self.gpus, self.asked = 0, list[dict[str, Any]]()
 
     def is_initialized(self) -> bool:
         return not self.address
@@ -121,7 +119,7 @@ class FakeRay:
             }
             return SimpleNamespace(**calls)
 
-        def options(**asked: float) -> Any:
+        def options(**asked: Any) -> Any:
             self.asked.append(asked)
             return SimpleNamespace(remote=start)
 
@@ -138,6 +136,8 @@ class FakeRay:
         return (waiting[:1], []) if self.cores else ([], waiting)
 
     def get(self, reference: Any) -> Any:
+        if not isinstance(reference, _Reference):
+            return reference
         if reference.dies:
             raise self.error("the worker died\nlong tale")
         return reference.method(*reference.arguments)
@@ -178,10 +178,10 @@ def run_on(
         (2, None, "cuda", 5, 1.0, 2),
         (2, 4, "cuda:1", 5, 0.5, 4),
         (2, 3, "auto", 5, 0.5, 3),
-        (2, None, "cpu", 5, None, 4),
-        (2, None, "auto", 0, None, 4),  # a served model
-        (0, None, "auto", 5, None, 4),
-        (0, None, "cuda", 0, None, 4),
+        (2, None, "cpu", 5, None, 1),
+        (2, None, "auto", 0, None, 1),  # a served model
+        (0, None, "auto", 5, None, 1),
+        (0, 4, "cuda", 0, None, 4),
     ],
 )
 def test_gpus_of_a_worker(
@@ -205,6 +205,8 @@ def test_gpus_of_a_worker(
     assert executor.workers == count
     assert fake.asked[0].get("num_gpus") == share
     assert fake.asked[0]["num_cpus"] == 8 // count
+    same_sums = {"env_vars": {"OMP_NUM_THREADS": str(torch.get_num_threads())}}
+    assert fake.asked[0].get("runtime_env") == (None if share else same_sums)
 
 
 def test_a_device_that_no_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,6 +289,8 @@ class LosingRay(FakeRay):
         self.gpus = gpus if gpus_before is None else gpus_before
 
     def get(self, reference: Any) -> Any:
+        if not isinstance(reference, _Reference):
+            return reference
         if reference.dies:
             self.cores, self.gpus = list(self.left), self.gpus_left
         return super().get(reference)
@@ -424,6 +428,20 @@ def test_relative_paths_in_a_cluster_that_began_elsewhere(
     (run,) = evaluate_models([Slow()], request)
     assert run.results.skipped is None
     assert list(tmp_path.glob("store/answers/**/*.parquet"))
+
+
+class Counting(Fake):
+    """A model whose score is the number of its threads."""
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        return torch.full((len(texts),), float(torch.get_num_threads()))
+
+
+def test_workers_compute_with_as_many_threads_as_this_process(ray: Any, tmp_path: Path) -> None:
+    benchmark = in_memory_benchmark(pairs(2), name="plain")
+    request = EvalRequest((benchmark,), ("itm",), engine="ray", workers=2, cache=tmp_path)
+    (run,) = evaluate_models([Counting()], request)
+    assert set(run.scores["value"].tolist()) == {torch.get_num_threads()}
 
 
 @dataclass

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -186,25 +187,32 @@ def test_an_error_that_cannot_be_unpickled_is_told(tmp_path: Path) -> None:
         worker.score(WorkerTask.of(request, [np.arange(2)]))
 
 
-def test_a_model_of_an_included_file_is_unpacked_behind_it(
+class Objects:
+    """Objects of Ray: what is put is pickled, and unpickled where it is got."""
+
+    exceptions = SimpleNamespace(RayError=OSError)
+    put, get = staticmethod(pickle.dumps), staticmethod(pickle.loads)
+
+
+def test_a_model_of_an_included_file_is_received_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Objects)
     (tmp_path / "own.py").write_text(
         "class Own:\n    name, fingerprint, batch_size = 'own', 'own-1', 8\n"
         "    def match(self, images, texts): ...\n"
     )
     model = load_model(f"{tmp_path / 'own.py'}:Own")
-    packed = WorkerModel(model.fingerprint, model=model, files=list_included_files()).pack(
-        pickle.dumps
-    )
-    assert packed.model is None
+    recipe = WorkerModel(model.fingerprint, model=model, files=list_included_files())
+    sent = recipe.send(Objects.put)
+    assert sent.model is None
     monkeypatch.delitem(sys.modules, type(model).__module__)  # as in a worker
-    assert type(packed.load()).__name__ == "Own"
+    assert type(sent.load()).__name__ == "Own"
     monkeypatch.delitem(sys.modules, type(model).__module__, raising=False)
-    with pytest.raises(InputError, match="cannot be unpacked by a Ray worker"):
-        replace(packed, files=()).load()
+    with pytest.raises(InputError, match="cannot make the model that was sent"):
+        replace(sent, files=()).load()
     with pytest.raises(InputError, match="cannot be sent to the workers of Ray"):
-        WorkerModel("fake-1", model=Fake(broken=lambda: 0)).pack(pickle.dumps)  # type: ignore[arg-type]
+        WorkerModel("fake-1", model=Fake(broken=lambda: 0)).send(Objects.put)  # type: ignore[arg-type]
 
 
 def test_parts_of_a_shard_say_so(tmp_path: Path) -> None:

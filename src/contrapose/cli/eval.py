@@ -63,7 +63,7 @@ def evaluate(
         int | None,
         typer.Option(
             help="Threads that decode images, or with --engine ray its workers. Left out: one a "
-            "core; with ray one a GPU, or one a core, at most four."
+            "core; with ray one a GPU, or one a machine."
         ),
     ] = None,
     common: Annotated[

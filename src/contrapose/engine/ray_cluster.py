@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,6 +20,9 @@ MAX_PER_CORE = 16
 
 ADDRESS = "RAY_ADDRESS"
 """Environment variable with the address of a cluster."""
+
+THREADS = "OMP_NUM_THREADS"
+"""Environment variable with the number of threads of PyTorch and of NumPy."""
 
 CONNECT_SECONDS = 10.0
 """Seconds after which a cluster whose port does not answer is given up; Ray tries for minutes."""
@@ -40,6 +44,15 @@ class Machine:
         """
         room = int(self.cores / cores + 1e-6)
         return min(room, int(self.gpus) * per_gpu) if per_gpu else room
+
+
+def count_threads() -> int:
+    """Count the threads with which this process computes."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    given = os.environ.get(THREADS, "")
+    return int(given) if given.isdecimal() and int(given) else len(os.sched_getaffinity(0))
 
 
 def list_machines(ray: Any) -> list[Machine]:

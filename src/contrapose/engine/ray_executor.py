@@ -27,7 +27,9 @@ from contrapose.engine.context import ScoreRequest
 from contrapose.engine.executor import Jobs, Keep, LocalExecutor
 from contrapose.engine.ray_cluster import (
     MAX_PER_CORE,
+    THREADS,
     connect,
+    count_threads,
     let_ray_print,
     list_machines,
     share_cores,
@@ -52,9 +54,6 @@ BATCHES_PER_TASK = 8
 TASKS_PER_WORKER = 4
 """Tasks of a worker at the least, so that the last ones end at about the same time."""
 
-MAX_DEFAULT_WORKERS = 4
-"""Workers by default where there are no GPUs: each holds a model."""
-
 MAX_TASK_DEATHS = 3
 """Workers that may die of one task; a fourth would die too."""
 
@@ -74,7 +73,7 @@ class RayExecutor:
         model: the model that plans the work; requests of another model are run here.
         recipe: the workers' model.
         store: folder or URL that all machines see.
-        workers: number of workers; None is one per GPU, or one per core, at most four.
+        workers: number of workers; None is one per GPU, or one per machine.
         device: device of the workers, as the user gave it.
         shard: the shard whose share is scored, such as `2/8`; empty for none.
     """
@@ -90,7 +89,7 @@ class RayExecutor:
     _idle: list[Any] = field(default_factory=list)
     _loading: dict[Any, Any] = field(default_factory=dict)
     _deaths: int = 0
-    _options: dict[str, float] = field(default_factory=dict)
+    _options: dict[str, Any] = field(default_factory=dict)
     _per_gpu: int = 0
     _sent: Any = None
 
@@ -273,7 +272,7 @@ class RayExecutor:
             )
         on_gpu = can_use_gpu and gpus > 0 and self.device.partition(":")[0] in ("auto", "cuda")
         if self.workers is None:
-            self.workers = gpus if on_gpu else max(1, min(int(cores), MAX_DEFAULT_WORKERS))
+            self.workers = gpus if on_gpu else max(1, sum(one.cores >= 1 for one in machines))
         elif self.workers > MAX_PER_CORE * max(cores, 1):
             raise InputError(
                 f"{option('workers', self.workers)} is too much for this Ray cluster of {cores:g} "
@@ -284,7 +283,9 @@ class RayExecutor:
         self._options["max_restarts"] = 0
         if on_gpu:
             self._options["num_gpus"] = 1 / self._per_gpu
-        self._sent = ray.put(self.recipe.pack(ray.cloudpickle.dumps))
+        else:  # sums in another number of threads round differently
+            self._options["runtime_env"] = {"env_vars": {THREADS: str(count_threads())}}
+        self._sent = ray.put(self.recipe.send(ray.put))
 
     def _find_room(self) -> None:
         """Take smaller workers where no machine that is left has room for one.

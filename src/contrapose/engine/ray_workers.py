@@ -12,8 +12,10 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,7 @@ class WorkerModel:
         prompt: the text before captions of `lm`.
         files: Python files to include first, which register models.
         model: the model itself.
-        packed: the model itself where it travels, as pickled.
+        sent: reference of Ray to the model itself, where it travels.
     """
 
     fingerprint: str
@@ -58,18 +60,18 @@ class WorkerModel:
     prompt: str | None = None
     files: tuple[str, ...] = ()
     model: Model | None = None
-    packed: bytes = b""
+    sent: Any = None
 
-    def pack(self, dumps: Callable[[Any], bytes]) -> WorkerModel:
-        """Pack the model itself, whose class may be of an included file, for a worker to unpack.
+    def send(self, put: Callable[[Any], Any]) -> WorkerModel:
+        """Put the model itself where workers get it, when they have included its files.
 
         Raises:
-            InputError: it cannot be pickled.
+            InputError: it cannot be sent.
         """
         if self.model is None:
             return self
         try:
-            return replace(self, model=None, packed=dumps(self.model))
+            return replace(self, model=None, sent=put(self.model))
         except Exception as error:
             raise InputError(
                 f"{self.model.name} cannot be sent to the workers of Ray ({first_line(error)}); "
@@ -84,7 +86,7 @@ class WorkerModel:
         """
         for file in self.files:
             include(file)
-        model = self.model or self._unpack() or load_model(self.name, **self.options)
+        model = self.model or self._receive() or load_model(self.name, **self.options)
         if self.prompt is not None and self.name and isinstance(model, PromptedCaptioner):
             model = model.with_prompt(self.prompt)
         if model.fingerprint != self.fingerprint:
@@ -94,17 +96,20 @@ class WorkerModel:
             )
         return model
 
-    def _unpack(self) -> Model | None:
-        """Unpack the model that was sent; None where none was.
+    def _receive(self) -> Model | None:
+        """Get the model that was sent; None where none was.
 
         Raises:
             InputError: its class is not to be found here.
         """
+        if self.sent is None:
+            return None
+        ray: Any = import_module("ray")
         try:
-            model: Model | None = pickle.loads(self.packed) if self.packed else None  # noqa: S301 - of the process that started the worker
-        except (ImportError, AttributeError) as error:
+            model: Model = ray.get(self.sent)
+        except (ImportError, AttributeError, ray.exceptions.RayError) as error:
             raise InputError(
-                f"the model cannot be unpacked by a Ray worker on {socket.gethostname()} "
+                f"a Ray worker on {socket.gethostname()} cannot make the model that was sent "
                 f"({first_line(error)}); put its code on all machines."
             ) from error
         return model
@@ -236,7 +241,7 @@ def _errors_that_travel() -> Iterator[None]:
         raise
     except Exception as error:
         try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301 - made a moment ago
+            pickle.dumps(copy(error))  # it is made anew from its arguments, as on the way
         except Exception:
             raise RuntimeError(f"{type(error).__name__}: {error}") from None
         raise
