@@ -20,12 +20,13 @@ from contrapose.engine.pace import PaceBook, PaceClock, report_phase
 from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
 from contrapose.engine.part_origins import DamagedVectorsError
 from contrapose.engine.part_writer import PartWriter
-from contrapose.engine.plan import (
-    count_tokens,
-    find_unreadable_captions,
-    skip_unreadable_images,
+from contrapose.engine.plan import count_tokens, find_unreadable_captions
+from contrapose.engine.refusals import (
+    find_refusals,
+    find_unreadable,
+    skip_refused,
+    skip_unreadable,
 )
-from contrapose.engine.refusals import find_refusals, find_unreadable, skip_refused
 from contrapose.engine.shards import UNKNOWN_NOTE, LackingRequest, ShardSurvey
 from contrapose.errors import InputError, option
 from contrapose.files import digest
@@ -155,11 +156,9 @@ def find_pending(
         return None
     stored = ~missing
     cut = cut or cut_request(request)
-    if isinstance(context.shard, ShardSurvey):
-        images = np.unique(pairs[missing, 0]).tolist() if request.refs else ()
-        skip_unreadable_images(context, {request.image_ids[i]: request.refs[i] for i in images})
     if isinstance(context.shard, ShardSurvey) or context.cache_use == "only":
         skip_refused(request, missing)
+        skip_unreadable(request, missing)
     missing = missing & _is_scorable(request, missing)
     if not missing.any():
         return None

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrapose.arrays import find_distinct
-from contrapose.data import Example, ImageRef, open_images, text_id
+from contrapose.data import Example, ImageRef, text_id
 from contrapose.data.example_columns import ExampleColumns, first_appearances
 from contrapose.data.ref_columns import FileColumn, RefColumn, take_refs
 from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.engine.content_ids import ContentIdReader, content_id_or_skip
 from contrapose.engine.pair_index import PairIds
-from contrapose.errors import InputError, option
+from contrapose.errors import option
 from contrapose.metrics import IntArray
 from contrapose.models import TokenCounter
 from contrapose.models.masking.text import full_caption
-from contrapose.scores import Skip, unreadable_skip
+from contrapose.scores import Skip
 
 if TYPE_CHECKING:
     from contrapose.engine.context import ScoringContext
@@ -369,12 +369,3 @@ def find_unreadable_captions(
             )
             skips.setdefault(i, skip)
     return skips
-
-
-def skip_unreadable_images(context: ScoringContext, images: Mapping[str, ImageRef]) -> None:
-    """Record images, by id, that cannot be opened as skipped, without asking the model."""
-    for name, ref in images.items():
-        try:
-            open_images([ref])
-        except InputError as error:
-            context.skips.images.setdefault(name, unreadable_skip(error))

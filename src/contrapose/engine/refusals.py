@@ -2,8 +2,9 @@
 
 A run that may ask the model asks again, since a server may have been mended. One that only measures
 what others have scored, as the merging of shards does, reads the refusals: such a pair is skipped
-for the reason that the model gave, and is not missing. It opens images itself; a shard reads which
-of them another one could not open, and does not wait for their scores.
+for the reason that the model gave, and is not missing. Of images it opens those alone that another
+process could not open, and skips them where that is still so. A shard does not wait for the scores
+of either.
 """
 
 from __future__ import annotations
@@ -103,6 +104,16 @@ def skip_refused(request: ScoreRequest, missing: BoolArray) -> None:
         i, j = request.pairs[p].tolist()
         image = "" if request.make_image is not None else request.image_ids[i]
         request.context.skips.refuse(request.score, image, request.text_ids[j], skip)
+
+
+def skip_unreadable(request: ScoreRequest, missing: BoolArray) -> None:
+    """Record images of pairs without a score that could not and cannot be opened as skipped."""
+    context = request.context
+    for i in np.unique(request.pairs[find_unreadable(request, missing), 0]).tolist():
+        name = request.image_ids[i]
+        prepared = request.prepare(i) if name not in context.skips.images else None
+        if isinstance(prepared, Skip):
+            context.skips.images[name] = prepared
 
 
 def _find_table(request: ScoreRequest) -> AnswerTable:
