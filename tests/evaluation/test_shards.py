@@ -16,7 +16,14 @@ from PIL import Image
 import contrapose as cp
 from contrapose.arrays import Ragged
 from contrapose.data import ImageRef, registry
-from contrapose.engine import FolderImages, NoiseImages, OtherImages, Prior, parse_shard
+from contrapose.engine import (
+    FolderImages,
+    NoiseImages,
+    OtherImages,
+    Prior,
+    ScoringContext,
+    parse_shard,
+)
 from contrapose.errors import DamageWarning, InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -73,9 +80,7 @@ def contents(run: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
 
 
-def check(
-    folder: Path, model: Callable[[], Model], count: int, use: str = "only", **options: Any
-) -> list[Any]:
+def check(folder: Path, model: Callable[[], Model], count: int, **options: Any) -> list[Any]:
     """Compare an evaluation in shards with one in one piece; return the shards' reports."""
 
     def request(cache: str, shard: tuple[int, int] | None = None, **more: Any) -> EvalRequest:
@@ -91,7 +96,7 @@ def check(
         assert evaluate_models([model()], asked) == []
         assert asked.shard is not None
         reports.append(asked.shard.report())
-    runs = evaluate_models([model()], request("shards", cache_use=use))
+    runs = evaluate_models([model()], request("shards", cache_use="only"))
     write_run(runs, folder / "run-shards")
     assert contents(folder / "run-shards") == contents(folder / "run-one")
     return reports
@@ -131,7 +136,18 @@ def test_chat(tmp_path: Path) -> None:
 
 
 def test_an_image_that_cannot_be_read(tmp_path: Path) -> None:
-    check(tmp_path, Grainy, 2, "reuse", benchmarks=("holes", "plain"), scores=("itm", "itc"))
+    check(tmp_path, Grainy, 2, benchmarks=("holes", "plain"), scores=("itm", "itc"))
+
+
+@pytest.mark.parametrize("name", ["holes", "album"])
+def test_priors_are_of_all_captions_whatever_was_skipped(tmp_path: Path, name: str) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for i in range(3):
+        Image.new("RGB", (5, 5), (i, 200, 40 * i)).save(photos / f"{i}.png")
+    for prior in (NoiseImages(2), FolderImages(photos)):
+        folder = tmp_path / type(prior).__name__
+        check(folder, Grainy, 2, prior=prior, scores=("lm",), benchmarks=(name,), batch_size=4)
 
 
 def test_galleries_are_reranked_in_a_second_pass(tmp_path: Path) -> None:
@@ -185,6 +201,36 @@ def test_images_that_others_could_not_open_are_not_waited_for(tmp_path: Path) ->
 
     reports = [evaluate(shard=(i, 3)).shard for i in (1, 2, 3)]
     assert reports[0].waiting > reports[1].waiting > reports[2].waiting == 0
+
+
+def test_merging_opens_no_image_that_no_shard_has_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(**options: Any) -> Any:
+        values = {"on": ["holes"], "score": ["itm"], "batch_size": 5, "resamples": 100}
+        return cp.evaluate(Grainy(), **{**values, "cache": tmp_path / "c", **options})
+
+    opened: list[str] = []
+    prepare = ScoringContext.prepare
+
+    def note(context: ScoringContext, name: str, ref: ImageRef) -> Any:
+        opened.append(ref.key)
+        return prepare(context, name, ref)
+
+    evaluate(shard=(1, 3))
+    evaluate(shard=(2, 3))
+    monkeypatch.setattr(ScoringContext, "prepare", note)
+    with pytest.raises(InputError, match="shard 3 of 3 lacks"):
+        evaluate(merge=True)
+    assert set(opened) <= {"torn"}
+    evaluate(shard=(3, 3))
+    opened.clear()
+    alone = evaluate(cache=False).results
+    assert len(opened) > 1
+    opened.clear()
+    for options in ({"merge": True}, {"cache_use": "only"}):
+        assert evaluate(**options).results == alone
+    assert set(opened) == {"torn"}
 
 
 def test_python(tmp_path: Path) -> None:

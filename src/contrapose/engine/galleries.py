@@ -286,12 +286,20 @@ def expand_prompts(gallery: Gallery) -> list[str]:
 
 
 def compute_gallery_prior(
-    context: ScoringContext, score: str, gallery: Gallery, matrix: ScoreMatrix
+    context: ScoringContext, score: str, full: Gallery, gallery: Gallery, matrix: ScoreMatrix
 ) -> FloatArray:
     """Compute (texts,) log P(T) of a gallery; class names are averaged over the templates.
 
     The gallery's own images cost nothing, since every pair is scored. All of them count for every
     text: to leave out the matching image would reveal which it is.
+
+    Args:
+        context: the model, the store, and the prior's images.
+        score: `lm` or `vqa`.
+        full: the gallery with what was skipped. All its texts are scored, so that batches do not
+            depend on what was skipped.
+        gallery: the gallery without it.
+        matrix: the scores of the gallery.
 
     Raises:
         InputError: not every pair was scored, there are too few images, or a text has no prior.
@@ -311,8 +319,10 @@ def compute_gallery_prior(
             )
         shuffled = np.random.default_rng(prior.seed).permutation(len(gallery.images))
         return log_prior(matrix.scores[shuffled[: prior.count]])
-    flat = score_gallery_texts(context, score, gallery)
-    priors = np.asarray(flat.reshape(len(gallery.texts), -1).mean(axis=1))
+    flat = score_gallery_texts(context, score, full)
+    every = flat.reshape(len(full.texts), -1).mean(axis=1)
+    position = {text: i for i, text in enumerate(full.texts)}
+    priors: FloatArray = every[[position[text] for text in gallery.texts]]
     if np.isnan(priors).any():
         text = gallery.texts[int(np.isnan(priors).argmax())]
         raise InputError(f"the text {text!r} has no prior.")

@@ -210,6 +210,8 @@ def run_part(
         strict = None if other is None else MeasuredPart(card, other)
         part = MeasuredPart(card, measured)
         return PartRun(part, None, skipped=skipped, chat=chat, strict=strict)
+    if score in DEBIASED:  # of all captions, so that batches do not depend on what was skipped
+        prior = score_priors(context, answers.frame, DEBIASED[score], data)
     kept = _require_answers(answers, card.name)
     if score not in DEBIASED:
         tokens = _score_tokens(context, score, data, answers, request)
@@ -224,7 +226,7 @@ def run_part(
         question = MeasureInput(kept, card, threshold=threshold, cosines=cosines)
         part, strict, _ = _measure_part(question, request)
         return PartRun(part, table, skipped=answers.skipped, strict=strict)
-    prior = score_priors(context, kept.frame, DEBIASED[score], data)
+    prior = prior[[name not in answers.skipped for name in answers.frame.ids]]
     blank = np.isnan(prior) & kept.frame.present.any(axis=1)
     if blank.any():  # captions that the model reads under an image, and not under noise
         unread = Skip("the caption has no prior", "the model gives a caption no prior")
@@ -292,12 +294,13 @@ def _run_gallery(
         values = np.maximum(values, grid.from_text)
     table = grid_table(values, data, prefix, scored=grid.scored)
     candidates = skipped_candidates(data, grid)
+    full = data
     data, grid, skipped = without_skipped(data, grid)
     question = MeasureInput(MatrixScores(grid.scores, data, grid.from_text), card)
     prior = None
     if score in DEBIASED:
         words = describe_gallery_prior(context.prior, context.model, data)
-        prior = compute_gallery_prior(context, base, data, grid), words
+        prior = compute_gallery_prior(context, base, full, data, grid), words
     part, strict, alpha = _measure_part(question, request, grid.notes, prior)
     return PartRun(part, table, alpha, skipped, candidates, grid.rerank, strict=strict)
 
