@@ -78,6 +78,10 @@ class SubsetError(InputError):
     """A subset that a benchmark does not have."""
 
 
+class NoPriorError(InputError):
+    """A benchmark has no prior of the kind that was asked, or none to take out of its scores."""
+
+
 class MissingExtraError(ContraposeError):
     """An optional dependency is needed and not installed, or cannot be loaded.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 
 from contrapose.data import registry
@@ -16,11 +18,13 @@ from contrapose.engine import (
     NoiseImages,
     OtherImages,
     ScoringContext,
+    parse_shard,
     score_examples,
     score_gallery,
     score_priors,
     score_tokens,
 )
+from contrapose.engine.columns import ModelError
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -221,3 +225,19 @@ def test_the_question_is_part_of_the_request() -> None:
     expected = score_examples(ScoringContext(Seeing(), question=question), "vqa", pairs()).scores
     assert run.scores is not None
     assert np.array_equal(run.scores["value"], expected.reshape(-1))
+
+
+class Silent(Seeing):
+    """A model that fails under noise."""
+
+    def noise_images(self, count: int, seed: int) -> list[torch.Tensor]:
+        raise ModelError("the model is gone.")
+
+
+def test_a_fault_under_the_prior_ends_the_run_of_a_suite(tmp_path: Path) -> None:
+    asked = request("patches", scores=("vqa",), prior=NoiseImages(2), cache=tmp_path)
+    for shard in (None, parse_shard((1, 1))):
+        with pytest.raises(ModelError, match="the model is gone"):
+            evaluate_models([Silent()], replace(asked, shard=shard))
+    with pytest.raises(InputError, match=r"prior of vqa: pairs\) are not in the cache"):
+        evaluate_models([Silent()], replace(asked, cache_use="only"))

@@ -34,7 +34,7 @@ from contrapose.engine.score_types import (
     require_score,
 )
 from contrapose.engine.videos import expand_gallery
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, NoPriorError, option
 from contrapose.metrics import BoolArray, FloatArray, log_prior
 from contrapose.models import Encoder
 from contrapose.scores import UNKNOWN_SKIP, ScoreMatrix, Skip
@@ -302,10 +302,10 @@ def compute_gallery_prior(
         matrix: the scores of the gallery.
 
     Raises:
-        InputError: not every pair was scored, there are too few images, or a text has no prior.
+        NoPriorError: not every pair was scored, there are too few images, or a text has no prior.
     """
     if matrix.scored is not None:
-        raise InputError(
+        raise NoPriorError(
             "a prior is taken out of every text of a gallery, and only the nearest were asked; "
             f"pass {option('rerank', 'all')}."
         )
@@ -313,7 +313,7 @@ def compute_gallery_prior(
     if isinstance(prior, OtherImages):
         least = max(MIN_PRIOR_IMAGES, prior.count or 0)
         if len(gallery.images) < least:
-            raise InputError(
+            raise NoPriorError(
                 f"{option('prior', 'gallery')} needs {least} images, and {gallery.id} has "
                 f"{len(gallery.images)}; take noise:3 or images:DIR."
             )
@@ -325,7 +325,7 @@ def compute_gallery_prior(
     priors: FloatArray = every[[position[text] for text in gallery.texts]]
     if np.isnan(priors).any():
         text = gallery.texts[int(np.isnan(priors).argmax())]
-        raise InputError(f"the text {text!r} has no prior.")
+        raise NoPriorError(f"the text {text!r} has no prior.")
     return priors
 
 

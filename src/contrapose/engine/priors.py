@@ -33,7 +33,7 @@ from contrapose.engine.score_types import (
     OtherImages,
     noise_statistics,
 )
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, NoPriorError, option
 from contrapose.files import IMAGE_SUFFIXES
 from contrapose.metrics import FloatArray, IntArray, log_prior
 from contrapose.models import Answerer, Captioner
@@ -138,7 +138,7 @@ def _refuse_example_images(
         pixels.update(map(_hash_pixels, open_images(generated[start : start + IMAGES_PER_BLOCK])))
     for ref, name in zip(refs, ids, strict=True):
         if name in example_ids or (pixels and _shows_any(ref, pixels)):
-            raise InputError(
+            raise NoPriorError(
                 "is also an image of the examples that are asked, and a prior under an example's "
                 "own images is none; take it out of the folder, or take noise:3 or gallery.",
                 file=ref.path,
@@ -269,7 +269,7 @@ def draw_other_images(examples: ScoringPlan, count: int | None, seed: int) -> In
         seed: of the shuffle.
 
     Raises:
-        InputError: a caption has fewer images to draw from than it needs, or none.
+        NoPriorError: a caption has fewer images to draw from than it needs, or none.
     """
     readable = np.array(
         [name not in examples.unreadable for name in examples.image_ids], dtype=np.bool_
@@ -296,7 +296,7 @@ def _require_enough(available: int, count: int | None, caption: str) -> None:
     if available >= (count or 1):
         return
     short = caption if len(caption) <= 40 else f"{caption[:40]}…"
-    raise InputError(
+    raise NoPriorError(
         f"{option('prior', 'gallery')} needs {count or 'some'} images of other examples, and "
         f"{short!r} has {available or 'none'}; ask more examples, or take noise:3 or images:DIR."
     )

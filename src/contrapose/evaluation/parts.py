@@ -26,7 +26,7 @@ from contrapose.engine import (
     score_tokens,
 )
 from contrapose.engine.score_names import is_chat
-from contrapose.errors import InputError, option
+from contrapose.errors import NoPriorError, option
 from contrapose.evaluation.answer_pairs import PAIR_THRESHOLD, has_answer_pairs, score_answer_pairs
 from contrapose.evaluation.selection import BenchmarkLike, ScoringOptions, Selection
 from contrapose.evaluation.skips import (
@@ -287,7 +287,7 @@ def _run_gallery(
 
     base = DEBIASED.get(score, score)
     if score in DEBIASED and request.rerank:
-        raise InputError(f"{score} needs every pair of a gallery; leave out {option('rerank')}.")
+        raise NoPriorError(f"{score} needs every pair of a gallery; leave out {option('rerank')}.")
     grid = score_gallery(context, base, data, rerank=request.rerank)
     values = grid.scores
     if grid.from_text is not None:  # a pair that one ranking did not score is lower there

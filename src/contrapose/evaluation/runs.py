@@ -19,7 +19,7 @@ from contrapose.engine import (
 )
 from contrapose.engine.pace import report_phase
 from contrapose.engine.score_names import is_chat
-from contrapose.errors import InputError
+from contrapose.errors import InputError, NoPriorError
 from contrapose.evaluation.answer_pairs import describe_answer_pairs, has_answer_pairs
 from contrapose.evaluation.jobs import find_fitting_parts
 from contrapose.evaluation.parts import (
@@ -126,8 +126,8 @@ def run_selection(
             lost = error.skipped
             if len(selection.parts) == len(notes) and not request.strict:
                 raise
-        except InputError as error:
-            if score not in DEBIASED or not selection.suite:
+        except NoPriorError as error:
+            if not selection.suite:
                 raise
             notes.append(f"{name} has no {score}: {str(error).rstrip('.')}")
             continue
@@ -135,7 +135,7 @@ def run_selection(
     if request.strict:
         require_no_skips(skipped, selection.name)
     if not parts:
-        raise InputError(f"{selection.name}: {notes[0]}.")
+        raise InputError(f"{selection.name}: {notes[-1]}.")
     data = [data for _, data in selection.parts.values()]
     videos = describe_videos(
         context.model,

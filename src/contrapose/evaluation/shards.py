@@ -25,7 +25,7 @@ from contrapose.engine.chat import collect_replies
 from contrapose.engine.chat_prompts import find_template
 from contrapose.engine.score_names import is_chat
 from contrapose.engine.shards import ShardSurvey
-from contrapose.errors import InputError
+from contrapose.errors import NoPriorError
 from contrapose.evaluation.answer_pairs import has_answer_pairs, score_answer_pair_share
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.evaluation.selection import PartData, Selection
@@ -75,8 +75,8 @@ def score_selection_share(
     for name in names:
         try:
             _score_part(context, *selection.parts[name], score, request)
-        except InputError:  # the run that makes the table notes a part without a prior
-            if score not in DEBIASED or not selection.suite:
+        except NoPriorError:  # the run that makes the table notes a part without a prior
+            if not selection.suite:
                 raise
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import Card, Macro
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, NoPriorError, option
 from contrapose.metrics import (
     AlphaIntervals,
     CrossValidation,
@@ -58,11 +58,11 @@ def require_debiasing(card: Card) -> Debiasing:
     """Debiasing of a benchmark's shape.
 
     Raises:
-        InputError: it has no choice among captions.
+        NoPriorError: it has no choice among captions.
     """
     debiasing = find_shape(card).debiasing
     if debiasing is None:
-        raise InputError(
+        raise NoPriorError(
             f"{card.name} has no choice among captions, so taking out a prior changes nothing."
         )
     return debiasing
@@ -108,7 +108,7 @@ def remove_prior(
 
     raw = at(0.0)
     if isinstance(question.scores, Answers) and len(raw) != len(question.scores.frame):
-        raise InputError(
+        raise NoPriorError(
             f"{option('prior')} and an official protocol that leaves out examples do not go "
             "together."
         )

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from contrapose.errors import InputError
+from contrapose.errors import NoPriorError
 from contrapose.metrics.likelihood import log_prior as prior_of
 from contrapose.metrics.types import BoolArray, FloatArray, require_shape, widen
 
@@ -45,7 +45,7 @@ def refuse_own_images(
         present: (k, m, n) which cells stand; None means all.
 
     Raises:
-        InputError: in nearly every example the prior is that of its own images within rounding,
+        NoPriorError: in nearly every example the prior is that of its own images within rounding,
             or its comparisons agree at α = 1.
     """
     scores = require_shape(np.asarray(lm), (None, None, None), "log-likelihoods")
@@ -73,7 +73,7 @@ def refuse_own_images(
             continue
         some = np.where(standing[chosen], values[chosen], np.nan)
         if _are_near(some, prior[chosen]) or _do_agree(some, prior[chosen]):
-            raise InputError(
+            raise NoPriorError(
                 f"the prior is made from each example's own images, {why}; take noise images, "
                 "other real images, or the whole benchmark's."
             )
