@@ -53,6 +53,20 @@ class Grainy(Fake):
         return Ragged(ragged.values - 1e-6 * len(texts), ragged.offsets)
 
 
+@dataclass
+class Shifted(Grainy):
+    """A model whose numbers change under the same fingerprint, as those of a served model may."""
+
+    shift: float = 0.0
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        return super().match(images, texts) * (1 - 2 * self.shift)
+
+    def embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        words = [f"{text} {self.shift}" if self.shift else text for text in texts]
+        return super().embed_texts(words)
+
+
 @pytest.fixture(autouse=True)
 def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torn = tmp_path / "torn.png"
@@ -192,6 +206,23 @@ def test_a_reranked_gallery_with_a_torn_image_is_finished_in_two_passes(tmp_path
     assert all(report.scored["itm: pairs"] and not report.notes for report in second)
     assert second[-1].waiting == 0
     assert evaluate(merge=True).results == alone.results
+
+
+def test_scores_of_all_shards_are_asked_again(tmp_path: Path) -> None:
+    def evaluate(shift: float = 0.0, **options: Any) -> Any:
+        values = {"on": "album", "score": ["itc", "itm"], "rerank": 2, "batch_size": 5}
+        cache = {"cache": tmp_path, "resamples": 100}
+        return cp.evaluate(Shifted(shift=shift), **{**values, **cache, **options})
+
+    alone = evaluate(cache=False)
+    evaluate(shift=0.9)
+    for _ in range(2):
+        reports = [evaluate(shard=(i, 3), cache_use="refresh").shard for i in (1, 2, 3)]
+        assert all("all shards twice" in str(report) for report in reports)
+        assert all(sum(report.scored.values()) for report in reports)
+    assert reports[-1].waiting == 0  # what is stored of other shards counts, however old
+    merged = evaluate(merge=True)
+    assert [run.results for run in merged] == [run.results for run in alone]
 
 
 def test_images_that_others_could_not_open_are_not_waited_for(tmp_path: Path) -> None:

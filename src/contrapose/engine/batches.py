@@ -131,7 +131,8 @@ class _Scoring:
         context = requests[0].context
         cuts: list[RequestCut | None] = [None] * len(requests)
         survey = context.shard if isinstance(context.shard, ShardSurvey) else None
-        if context.shard is not None and context.shard.share_only:
+        scores_again = context.shard is not None and context.cache_use == "refresh"
+        if scores_again or (context.shard is not None and context.shard.share_only):
             cuts = [cut_request(request) for request in requests]
         with report_phase(context.progress, "looking up scores"):
             find = ScoreRequest.find_rows if survey is None else find_sound

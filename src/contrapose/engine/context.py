@@ -215,11 +215,15 @@ class ScoreRequest:
         Args:
             positions: of the pairs; None is all of them.
         """
-        pairs = self.pairs if positions is None else self.pairs[positions]
-        rows = self.table.find(self.image_ids, self.text_ids, pairs)
+        rows = self.find_stored(positions)
         if self.context.cache_use == "refresh":
             rows[rows < self.table.rows_at_start] = -1
         return rows
+
+    def find_stored(self, positions: IntArray | None = None) -> IntArray:
+        """Find the rows of pairs in the table, however old; −1 where they have none."""
+        pairs = self.pairs if positions is None else self.pairs[positions]
+        return self.table.find(self.image_ids, self.text_ids, pairs)
 
     def inputs(self, batch: IntArray) -> list[int]:
         """List the images of a batch, by position."""

@@ -140,7 +140,7 @@ def score_gallery_share(
 
     Returns:
         Whether the whole share is scored. Which pairs are to be re-ranked is known only when the
-        vectors of all shards are stored.
+        vectors of all shards are stored; where they are computed again, nobody knows it.
 
     Raises:
         InputError: as `score_gallery`.
@@ -161,7 +161,7 @@ def score_gallery_share(
         )
         selected = of_image | of_text
     _score_selected(context, score, gallery, selected)
-    return True
+    return not rerank or context.cache_use != "refresh"
 
 
 def _count_candidates(context: ScoringContext, gallery: Gallery, rerank: int | None) -> int:

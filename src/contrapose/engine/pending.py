@@ -120,7 +120,10 @@ def _count_lengths(request: ScoreRequest) -> tuple[IntArray, BoolArray]:
 
 
 def find_share(cut: RequestCut) -> IntArray:
-    """Find the rows of a shard's pairs, and of few pairs of others whether they have rows."""
+    """Find the rows of a shard's pairs, and those of others where they are used or few.
+
+    Pairs of other shards are not scored again here, so that what is stored of them counts.
+    """
     request, shard = cut.request, cut.request.context.shard
     rows = np.full(len(request.pairs), UNKNOWN, dtype=np.int64)
     batches = cut.batches if shard is None else shard.take(cut.batches, cut.images)
@@ -128,9 +131,9 @@ def find_share(cut: RequestCut) -> IntArray:
         share = np.concatenate(batches)
         rows[share] = find_sound(request, share)
     others = np.flatnonzero(rows == UNKNOWN)
-    if len(request.pairs) <= MAX_TALLY:
-        rows[others] = request.find_rows(others)
-    elif shard is not None:
+    if shard is None or not shard.share_only or len(request.pairs) <= MAX_TALLY:
+        rows[others] = request.find_stored(others)
+    else:
         shard.notes[UNKNOWN_NOTE] = None
     return rows
 

@@ -36,6 +36,10 @@ RERANK_NOTE = (
     "The pairs to be re-ranked are known only when the vectors of all shards are in the cache: run "
     "the shards once more."
 )
+REFRESH_NOTE = (
+    "The pairs to be re-ranked are known only when all shards have computed their vectors again: "
+    "run all shards twice."
+)
 
 
 def score_selection_share(
@@ -101,8 +105,9 @@ def _score_gallery(
 ) -> None:
     base = DEBIASED.get(score, score)
     done = score_gallery_share(context, base, data, rerank=request.rerank)
-    if not done and context.shard is not None:
-        context.shard.notes[RERANK_NOTE] = None
+    if not done and context.shard is not None and context.shard.count > 1:
+        note = REFRESH_NOTE if context.cache_use == "refresh" else RERANK_NOTE
+        context.shard.notes[note] = None
     if score in DEBIASED and not isinstance(context.prior, OtherImages):
         score_gallery_texts(context, base, data)
 
