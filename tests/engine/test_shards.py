@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrapose.engine import Shard, parse_shard, shard_device
+from contrapose.engine import Shard, ShardSurvey, parse_shard, shard_device
+from contrapose.engine.shards import LackingRequest
 from contrapose.errors import InputError
 
 
@@ -29,6 +30,26 @@ def test_batches_of_an_image_go_to_one_shard_where_there_are_enough_images() -> 
     assert {images[batch] for batch in first} == set(range(0, 20, 2))
     few = Shard(1, 2).take(range(60), [i // 20 for i in range(60)])
     assert few == list(range(0, 60, 2))
+
+
+@pytest.mark.parametrize(
+    ("count", "complete", "words"),
+    [
+        (3, [1, 3], "shard 2 of 3 lacks 5 (itm: pairs). Run it again"),
+        (9, [], "; shard 9 of 9 lacks 5 (itm: pairs). Run them again"),
+        (40, [1, 20], "; shard 9 of 40 lacks 5 (itm: pairs); so do 30 others, 10–19, 21–40. Run"),
+        (900, list(range(2, 900, 2)), "; so do 443 others, 17, 19, 21, "),
+    ],
+)
+def test_shards_that_lack_scores_are_named(count: int, complete: list[int], words: str) -> None:
+    missing = [0 if i in complete else 5 for i in range(1, count + 1)]
+    survey = ShardSurvey(
+        lacking=[LackingRequest("itm: pairs", missing, ())], newest=[("", 0), ("part", count)]
+    )
+    with pytest.raises(InputError) as error:
+        survey.require_complete()
+    assert words in str(error.value)
+    assert len(str(error.value)) < 800
 
 
 def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:

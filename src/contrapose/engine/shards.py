@@ -31,6 +31,9 @@ LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
 UNKNOWN_NOTE = "Scores of other shards were not looked up where they are very many."
 """Note of a shard that read its share of a large table alone."""
 
+NAMED_SHARDS, NAMED_SPANS = 8, 16
+"""Shards whose missing scores a message counts, and spans of numbers of others that it lists."""
+
 LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")
 """Environment variables with the number of the process on its machine, from 0."""
 
@@ -151,8 +154,25 @@ class ShardSurvey(Shard):
                 f"{lists[1]} are not in the cache, and no shard has written there what would tell "
                 f"their number; run the shards, {again}."
             )
-        words = "; ".join(f"shard {owner} of {count} lacks {some}" for owner, some in lists.items())
-        raise InputError(f"{words}. Run {'it' if len(lists) == 1 else 'them'} again, {again}.")
+        clauses = [f"shard {owner} of {count} lacks {some}" for owner, some in lists.items()]
+        others = len(clauses) - NAMED_SHARDS
+        if others > 1:
+            numbers = list(lists)[NAMED_SHARDS:]
+            clauses[NAMED_SHARDS:] = [f"so do {others:,} others, {_join_spans(numbers)}"]
+        them = "it" if len(lists) == 1 else "them"
+        raise InputError(f"{'; '.join(clauses)}. Run {them} again, {again}.")
+
+
+def _join_spans(numbers: Sequence[int]) -> str:
+    """Join sorted numbers as spans, such as `3–5, 9`; an ellipsis stands for the last of many."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [f"{a}" if a == b else f"{a}–{b}" for a, b in spans[:NAMED_SPANS]]
+    return ", ".join([*words, *(["…"] if len(spans) > NAMED_SPANS else [])])
 
 
 @dataclass(frozen=True, slots=True)
