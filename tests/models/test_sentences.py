@@ -116,6 +116,19 @@ def test_a_caption_is_read_whatever_the_prompt_ends_with(
     assert model.embed_texts(["a", "!"]).shape == (2, 16)
 
 
+def test_captions_that_look_like_images_are_text(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library would fetch such an address, or open such a file."""
+    monkeypatch.chdir(tmp_path)
+    pictures()[0].save("a.png")
+    model, same = load_model(f"st:{folder}"), load_model(str(folder))
+    assert isinstance(model, Encoder)
+    assert isinstance(same, Encoder)
+    texts = ["http://127.0.0.1:9/a.png", "a dog", "a.png", "data:image/png;base64,AAAA"]
+    torch.testing.assert_close(model.embed_texts(texts), same.embed_texts(texts))
+
+
 def test_a_folder_without_a_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(folder, bare, ignore=shutil.ignore_patterns("*token*", "vocab*", "merges*"))

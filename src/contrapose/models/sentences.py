@@ -66,6 +66,7 @@ class SentenceEncoder:
             list_counted_files(folder), library="st", dtype=options.dtype, cut=options.cut
         )
         self._tokenizer = network.tokenizer
+        self._reads_media = len(network.modalities) > 1
         self._prompt = network.prompts.get(network.default_prompt_name) or None
         longest = network.max_seq_length or getattr(self._tokenizer, "model_max_length", None)
         self.context = int(min(longest or LONGEST_TEXT, LONGEST_TEXT))
@@ -89,7 +90,7 @@ class SentenceEncoder:
             return []
         with silence_transformers():  # it warns of long texts
             rows = self.network.preprocess(
-                list(texts), prompt=self._prompt, processing_kwargs=UNCUT
+                self._mark_texts(texts), prompt=self._prompt, processing_kwargs=UNCUT
             )
         return [len(row) for row in rows["input_ids"]]
 
@@ -123,7 +124,15 @@ class SentenceEncoder:
         rows = zip(texts, self.token_counts(texts), self.token_ids(texts), strict=True)
         for text, count, ids in rows:
             check_caption(self.name, text, count, count - len(ids), most)
-        return self._encode(list(texts))
+        return self._encode(self._mark_texts(texts))
+
+    def _mark_texts(self, texts: Sequence[str]) -> list[Any]:
+        """Captions as inputs of the library.
+
+        A model that reads more than text would take the address of an image for the image, and
+        fetch it: such a caption is marked as text.
+        """
+        return [{"text": text} for text in texts] if self._reads_media else list(texts)
 
     def _encode(self, inputs: Sequence[Any]) -> Tensor:
         import torch
