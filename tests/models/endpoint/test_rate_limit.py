@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -129,7 +130,7 @@ def test_back_off_doubles_to_a_limit_and_never_repeats_itself() -> None:
     half, _ = paced(0, chance=0.0)
     assert [whole.back_off(i) for i in range(4)] == [0.5, 1, 2, 4]
     assert [half.back_off(i) for i in range(4)] == [0.25, 0.5, 1, 2]
-    assert whole.back_off(50) == 60
+    assert whole.back_off(50) == whole.back_off(5000) == 60
 
 
 def test_what_a_server_asks_for() -> None:
@@ -139,3 +140,15 @@ def test_what_a_server_asks_for() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     assert parse_retry_after(later) == pytest.approx(90, abs=10)
     assert parse_retry_after("Mon, 01 Jan 2001 00:00:00 GMT") == 0
+
+
+def test_the_users_rate_holds_when_the_server_throttles() -> None:
+    limit, clock = paced(60)
+    times = []
+    for _ in range(5):
+        number = limit.wait()
+        times.append(clock.now)
+        clock.now += 0.05
+        limit.leave(number)
+        limit.throttle(number, 0)
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 1

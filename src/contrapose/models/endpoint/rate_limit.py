@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from threading import Lock
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
+MOST_DOUBLINGS = 10
+"""Doublings of the first pause after which it is longer than the longest one."""
 FIRST_GAP = 0.05
 """Seconds between requests after the first response that throttles."""
 LEAST_GAP = 0.001
@@ -42,6 +45,7 @@ class RateLimit:
     chance: Callable[[], float] = random.random
     successes: int = 0
     _free: float = 0.0
+    _sent: float = -math.inf
     _gap: float = 0.0
     _round: int = 0
     _throttled: int = 0
@@ -57,11 +61,12 @@ class RateLimit:
             with self._lock:
                 now, number = self.clock(), self._round
                 turn = max(self._free, now)
-                self._free = turn + max(60.0 / self.rpm if self.rpm else 0.0, self._gap)
+                self._free = turn + max(self._least_gap(), self._gap)
             if turn > now:
                 self.sleep(turn - now)
             with self._lock:
                 if number == self._round:
+                    self._sent = max(self._sent, turn)
                     self._in_flight.append(number)
                     return number
 
@@ -96,14 +101,18 @@ class RateLimit:
                 self._throttled += all(other == number for other in self._in_flight)
                 again = self._throttled - 1
                 pause = after or (self.back_off(again) if again > 0 else self._gap)
-                free = self._free = self.clock() + pause
+                free = self._free = max(self.clock() + pause, self._sent + self._least_gap())
             self._free = max(self._free, free)
             return self._throttled
 
     def back_off(self, tried: int) -> float:
         """Exponential back-off with jitter, in seconds."""
-        pause = min(FIRST_PAUSE * 2.0**tried, LONGEST_PAUSE)
+        pause = min(FIRST_PAUSE * 2.0 ** min(tried, MOST_DOUBLINGS), LONGEST_PAUSE)
         return pause * (0.5 + 0.5 * self.chance())
+
+    def _least_gap(self) -> float:
+        """Seconds between requests by the user's limit."""
+        return 60.0 / self.rpm if self.rpm else 0.0
 
 
 def parse_retry_after(value: str | None) -> float:
