@@ -217,6 +217,7 @@ def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         with serving(echo) as server:
             endpoint(server).reply([prompt("q")])
             endpoint(server.url.replace("127.0.0.1", "localhost")).reply([prompt("q")])
+            endpoint(server.url.replace("127.0.0.1", "0.0.0.0")).reply([prompt("q")])  # noqa: S104
         with pytest.raises(EndpointError, match=f"through the proxy {proxy}, failed") as stopped:
             endpoint("http://server.invalid/v1", "&retries=1").reply([prompt("q")])
     assert "s3cret" not in str(stopped.value)
@@ -496,6 +497,43 @@ def test_a_reply_without_end() -> None:
 
     with raw_server(send) as url, pytest.raises(InputError, match="longer than"):
         endpoint(url, "&retries=0").reply([prompt("q")])
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"500 x"])
+@pytest.mark.parametrize("size", [b"-1", b"-5"])
+def test_chunks_of_less_than_nothing(status: bytes, size: bytes) -> None:
+    """They would be read to their end, and here there is none."""
+
+    def send(connection: socket.socket) -> None:
+        head = b"HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\n" % (status, size)
+        connection.sendall(head)
+        while True:
+            connection.sendall(b" " * (1 << 20))
+
+    words = "the connection broke" if status.startswith(b"200") else "status 500"
+    with raw_server(send) as url, pytest.raises(EndpointError, match=f"failed once: {words}"):
+        endpoint(url, "&retries=0&timeout=5").reply([prompt("q")])
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_fewer_threads_than_it_may_have(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+
+    class Scarce(threading.Thread):
+        def start(self) -> None:
+            if len(started) == most:
+                raise RuntimeError("can't start new thread")
+            started.append(self)
+            super().start()
+
+    monkeypatch.setattr("contrapose.models.endpoint.model.Thread", Scarce)
+    with serving(echo) as server:
+        model = endpoint(server, "&parallel=9")
+        if most:
+            assert len(model.reply([prompt(str(i)) for i in range(12)])) == 12
+        else:
+            with pytest.raises(EndpointError, match="gives no thread"):
+                model.reply([prompt("q")])
 
 
 @pytest.mark.parametrize(

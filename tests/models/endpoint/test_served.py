@@ -220,6 +220,13 @@ def test_failures_are_tried_again(kind: str, server: Serving) -> None:
     assert [round(seconds, 1) for seconds in waits if seconds > 0.1] == [7, 0.5, 1, 0.5]
 
 
+ABORTED = {
+    "choices": [{"message": {"content": ""}, "finish_reason": "abort"}],
+    "meta_info": {"prompt_tokens": 0, "finish_reason": {"type": "abort", "message": "paused"}},
+}
+"""Response to a request that the server broke off, of both servers."""
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("answer", "error", "match"),
@@ -230,6 +237,7 @@ def test_failures_are_tried_again(kind: str, server: Serving) -> None:
         ((0, b"", {}), EndpointError, "failed 4 times in a row: the connection broke"),
         ((200, {"object": "error"}, {}), EndpointError, "what came back is no reply"),
         ((200, [1], {}), EndpointError, "what came back is no reply"),
+        ((200, ABORTED, {}), EndpointError, "4 times in a row: the server broke off the request"),
         ((422, {"detail": "unprocessable"}, {}), InputError, "unprocessable"),
         ((200, b'{"x": NaN}', {}), InputError, "not finite"),
     ],
@@ -326,6 +334,11 @@ def test_the_server_is_asked_what_it_serves(server: Serving, small: tuple[Path, 
     server.fault = lambda path, _: (200, {"data": [{"id": "large"}]}, {})
     with pytest.raises(EndpointError, match="serves no model 'small': it serves large"):
         load(server, "vllm")
+    many = {"data": [{"id": f"{i:04}{'x' * 500}"} for i in range(3000)]}
+    server.fault = lambda path, _: (200, many, {})
+    with pytest.raises(EndpointError, match=r"it serves 0000x+, .* and 2,980 more") as stopped:
+        load(server, "vllm")
+    assert len(stopped.value.message) < 1200
     server.fault = lambda path, _: (401, {}, {})
     with pytest.raises(EndpointError, match="there is no key in SGLANG_API_KEY"):
         load(server, "sglang")

@@ -241,9 +241,7 @@ class Endpoint:
         ]
         self._client.begin()
         try:
-            for thread in threads:
-                thread.start()
-            errors = [ended.get() for _ in threads]
+            errors = [ended.get() for _ in range(_start(threads))]
         except BaseException:
             self._client.abort()
             until = time.monotonic() + ABORT_SECONDS
@@ -269,6 +267,24 @@ class Endpoint:
             return self._client.send(
                 encode_request(prompt, self.settings, first=first, limit_name=NEW_TOKEN_LIMIT)
             )
+
+
+def _start(threads: Sequence[Thread]) -> int:
+    """Start as many threads as the machine allows, and return how many.
+
+    Raises:
+        EndpointError: it allows none.
+    """
+    for count, thread in enumerate(threads):
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not count:
+                raise EndpointError(
+                    f"this machine gives no thread for requests ({error})."
+                ) from None
+            return count
+    return len(threads)
 
 
 def answer_logprob(reply: Reply, answer: str, name: str) -> float:

@@ -263,6 +263,12 @@ def malformed_reply(content: bytes) -> MalformedReplyError:
     return MalformedReplyError(f"what came back is no reply: {_shorten(content) or 'nothing'}")
 
 
+def aborted_reply(reason: Any = "") -> MalformedReplyError:
+    """Error of a response whose request the server broke off, as when its engine is paused."""
+    words = f": {_shorten(str(reason).encode(errors='replace'))}" if reason else ""
+    return MalformedReplyError(f"the server broke off the request{words}")
+
+
 class _UnusableError(ValueError):
     """A JSON text holds a number that is not finite."""
 

@@ -8,7 +8,7 @@ response is compared with these tokens, and a caption that the server reads othe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
 from contrapose.models.capabilities import (
+    PREVIEW_LENGTH,
     ModelCard,
     QuestionTemplate,
     check_pairs,
@@ -60,6 +61,8 @@ MAX_FRAMES = 9999
 """Most frames of a video."""
 QUESTION_MARGIN = 16
 """Tokens that a caption may have more inside a question than alone."""
+NAMES_SHOWN = 20
+"""Models of a server that an error names."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 
 
@@ -120,7 +123,7 @@ def ask_facts(settings: EndpointSettings, rate_limit: RateLimit) -> ServedFacts:
     if settings.model not in cards:
         raise EndpointError(
             f"the endpoint {settings.url} serves no model {settings.model!r}: it serves "
-            f"{', '.join(sorted(cards)) or 'none'}."
+            f"{_list_names(cards)}."
         )
     card = dict(cards[settings.model])
     if settings.kind == "sglang":
@@ -134,6 +137,14 @@ def ask_facts(settings: EndpointSettings, rate_limit: RateLimit) -> ServedFacts:
         (*sources, settings.model),
         context if isinstance(context, int) and context > 0 else None,
     )
+
+
+def _list_names(names: Iterable[str]) -> str:
+    """List the first names and count the others; a server may state thousands."""
+    names = sorted(names)
+    shown = [name[:PREVIEW_LENGTH] for name in names[:NAMES_SHOWN]]
+    more = len(names) - len(shown)
+    return f"{', '.join(shown) or 'none'}{f' and {more:,} more' if more else ''}"
 
 
 def _ask_weight_version(settings: EndpointSettings, rate_limit: RateLimit) -> dict[str, Any]:

@@ -29,6 +29,7 @@ these settings, all of the fingerprint:
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -47,6 +48,10 @@ SETTING = re.compile(r"\w+=")
 INNER_SETTING = re.compile(r",(?=\w+=[^@]*$)")
 """Comma before what looks like a setting inside a value, but not inside credentials."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST_TIMEOUT = 1e6
+"""Most seconds that may be waited for a reply, eleven days."""
+LEAST_RPM = 1e-3
+"""Fewest requests per minute, one in sixteen hours."""
 
 DEFAULTS: Mapping[str, str] = {
     "url": "",
@@ -233,8 +238,8 @@ def parse_settings(text: str) -> EndpointSettings:
         temperature=0 if values["temperature"] == "0" else None,
         seed=int(_parse_number(values, "seed", least=0, integer=True)),
         parallel=int(_parse_number(values, "parallel", least=1, integer=True)),
-        rpm=_parse_number(values, "rpm", least=0),
-        timeout=_parse_number(values, "timeout", least=0.001),
+        rpm=_parse_rpm(values),
+        timeout=_parse_number(values, "timeout", least=0.001, most=LONGEST_TIMEOUT),
         retries=int(_parse_number(values, "retries", least=0, integer=True)),
         prices=_parse_prices(values),
         kind=kind,
@@ -268,11 +273,18 @@ def _parse_url(url: str) -> SplitResult:
     try:
         target = urlsplit(url)
         right = target.scheme in ("http", "https") and bool(target.hostname)
+        (target.hostname or "").encode("idna")  # an empty label, or a long one
         _ = target.port
     except ValueError:
         right = False
     if not right:
         raise InputError("url must be the endpoint's address, such as http://localhost:8000/v1.")
+    shown = f"{target.netloc.rpartition('@')[2]}{target.path}{target.query}"
+    if not shown.isascii() or not shown.isprintable() or " " in shown:
+        raise InputError(
+            "url must be written in ASCII without spaces: a host with other letters as xn--…, "
+            "anything else as %20 and the like."
+        )
     path = target.path.rstrip("/").removesuffix("/chat/completions")
     return target._replace(path=path, fragment="")
 
@@ -285,14 +297,29 @@ def _parse_prices(values: Mapping[str, str]) -> tuple[float, float] | None:
     return _parse_number(values, "in", least=0), _parse_number(values, "out", least=0)
 
 
+def _parse_rpm(values: Mapping[str, str]) -> float:
+    rpm = _parse_number(values, "rpm", least=0)
+    if 0 < rpm < LEAST_RPM:
+        raise InputError(f"rpm must be 0, for no limit, or at least {LEAST_RPM:g}.")
+    return rpm
+
+
 def _parse_number(
-    values: Mapping[str, str], key: str, *, least: float, integer: bool = False
+    values: Mapping[str, str],
+    key: str,
+    *,
+    least: float,
+    most: float = math.inf,
+    integer: bool = False,
 ) -> float:
     try:
         number = int(values[key]) if integer else float(values[key])
     except ValueError:
         number = -1
-    if not least <= number < float("inf"):
+    if not least <= number <= most or number == math.inf:
         kind = "a whole number" if integer else "a number"
-        raise InputError(f"{key} must be {kind} of at least {least:g}, found {values[key]!r}.")
+        limit = f" and at most {most:,.0f}" if most < math.inf else ""
+        raise InputError(
+            f"{key} must be {kind} of at least {least:g}{limit}, found {values[key]!r}."
+        )
     return number

@@ -22,6 +22,7 @@ from contrapose.models.endpoint.protocol import (
     EndpointError,
     ImageUrls,
     ReplyRequest,
+    aborted_reply,
     malformed_reply,
     parse_json,
     parse_logprob,
@@ -131,6 +132,9 @@ def _parse_response(content: bytes) -> Mapping[str, Any]:
     info = response.get("meta_info") if isinstance(response, Mapping) else None
     if not isinstance(info, Mapping):
         raise malformed_reply(content)
+    finish = info.get("finish_reason")
+    if isinstance(finish, Mapping) and finish.get("type") == "abort":
+        raise aborted_reply(finish.get("message"))
     return info
 
 

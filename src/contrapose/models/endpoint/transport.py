@@ -64,6 +64,13 @@ class _DeadlineResponse(http.client.HTTPResponse):
         super().__init__(sock, *arguments, **options)
         self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, deadline))
 
+    def _read_next_chunk_size(self) -> int:
+        """Size of the next chunk; a negative one would read everything, however much it is."""
+        size = int(super()._read_next_chunk_size())  # type: ignore[misc]
+        if size < 0:
+            raise ValueError
+        return size
+
 
 class _DeadlineConnection(http.client.HTTPConnection):
     """Connection whose timeout is for everything: connecting, sending, and the whole response."""
@@ -127,9 +134,10 @@ class _RemoteProxyHandler(ProxyHandler):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Whether a host is this machine; 0.0.0.0, which servers print as their address, is it too."""
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
+        return address.is_loopback or address.is_unspecified
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
 

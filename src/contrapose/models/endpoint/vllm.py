@@ -19,6 +19,7 @@ from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.protocol import (
     EndpointError,
     ReplyRequest,
+    aborted_reply,
     malformed_reply,
     parse_json,
     parse_logprob,
@@ -168,6 +169,8 @@ def _parse_response(content: bytes) -> Mapping[str, Any]:
                 raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise malformed_reply(content) from None
+    if response["choices"][0].get("finish_reason") == "abort":
+        raise aborted_reply()
     checked: Mapping[str, Any] = response
     return checked
 
