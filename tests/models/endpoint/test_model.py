@@ -6,12 +6,15 @@ import base64
 import hashlib
 import json
 import math
+import signal
 import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -513,6 +516,31 @@ def test_chunks_of_less_than_nothing(status: bytes, size: bytes) -> None:
     words = "the connection broke" if status.startswith(b"200") else "status 500"
     with raw_server(send) as url, pytest.raises(EndpointError, match=f"failed once: {words}"):
         endpoint(url, "&retries=0&timeout=5").reply([prompt("q")])
+
+
+def test_a_call_that_cannot_be_broken_off_is_the_last_of_its_thread() -> None:
+    """It may outlive an interruption; calls that nobody waits for any more are not begun."""
+    model, begun, release = endpoint("http://127.0.0.1:9/v1", "&parallel=1"), list[int](), Event()
+
+    def hang(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            release.wait(30)
+        return number
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+    threads = set(threading.enumerate())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model._run_all([partial(hang, number) for number in range(5)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (late,) = set(threading.enumerate()) - threads
+    assert model._run_all([lambda: 7]) == [7]
+    release.set()
+    late.join(10)
+    assert begun == [0]
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

@@ -152,3 +152,13 @@ def test_the_users_rate_holds_when_the_server_throttles() -> None:
         limit.leave(number)
         limit.throttle(number, 0)
     assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 1
+
+
+def test_a_server_that_promises_too_soon_is_waited_for_longer_and_longer() -> None:
+    limit, clock = paced(0)
+    for _ in range(7):
+        number = limit.wait()
+        limit.leave(number)
+        rounds = limit.throttle(number, 0.001)
+    assert rounds == 7
+    assert clock.now > 30

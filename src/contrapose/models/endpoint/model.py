@@ -243,6 +243,7 @@ class Endpoint:
         try:
             errors = [ended.get() for _ in range(_start(threads))]
         except BaseException:
+            left.clear()  # a thread that cannot be broken off begins no other call
             self._client.abort()
             until = time.monotonic() + ABORT_SECONDS
             for thread in threads:

@@ -100,7 +100,7 @@ class RateLimit:
                 self._gap = min(max(self._gap * SLOWER, FIRST_GAP), LONGEST_PAUSE)
                 self._throttled += all(other == number for other in self._in_flight)
                 again = self._throttled - 1
-                pause = after or (self.back_off(again) if again > 0 else self._gap)
+                pause = max(after, self.back_off(again) if again > 0 else self._gap)
                 free = self._free = max(self.clock() + pause, self._sent + self._least_gap())
             self._free = max(self._free, free)
             return self._throttled
