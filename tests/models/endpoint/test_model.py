@@ -158,7 +158,8 @@ def test_a_server_that_throttles_every_request_now_and_then() -> None:
 
     prompts = [prompt(f"q{i}") for i in range(40)]
     with serving(answer) as server:
-        replies = endpoint(server, "&retries=3&parallel=8").reply(prompts)
+        # Three in a row, and one that was sent before the last answer and is read after it.
+        replies = endpoint(server, "&retries=4&parallel=8").reply(prompts)
     assert [reply.text.split()[0] for reply in replies] == [f"q{i}" for i in range(40)]
 
 

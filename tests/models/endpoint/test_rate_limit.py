@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -162,3 +163,20 @@ def test_a_server_that_promises_too_soon_is_waited_for_longer_and_longer() -> No
         rounds = limit.throttle(number, 0.001)
     assert rounds == 7
     assert clock.now > 30
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2, 0.3])
+def test_a_share_that_is_throttled_at_any_rate_stops_nothing(share: float) -> None:
+    """As by one of several machines behind an address: slower requests fare no better."""
+    limit, clock = paced(0)
+    rng, answered = random.Random(3), 0  # noqa: S311
+    while answered < 1000:
+        number = limit.wait()
+        limit.leave(number)
+        clock.now += 0.02
+        if rng.random() < share:
+            limit.throttle(number, 0)
+        else:
+            limit.succeed()
+            answered += 1
+    assert clock.now < 1500

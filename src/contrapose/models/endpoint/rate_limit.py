@@ -22,6 +22,47 @@ LEAST_GAP = 0.001
 SLOWER, FASTER = 1.5, 0.97
 """Factors of the gap after a throttled round and after a success: 7 % of requests are throttled."""
 
+WINDOW = 16
+"""Answers and throttled rounds after which the pace is measured."""
+MOST_SLOWED = 3
+"""How many times slower than the best pace requests may become while the server throttles."""
+
+
+@dataclass(slots=True)
+class PaceCheck:
+    """Check whether a wider gap between requests helps.
+
+    A server that allows so many requests a minute answers as many of them whatever the gap. One
+    that throttles a share of all requests, such as one of several machines behind an address,
+    answers fewer and throttles as many: then no gap is tried again.
+    """
+
+    _begin: float = 0.0
+    _answered: int = 0
+    _throttled: int = 0
+    _best: float = 0.0
+    _trying: bool = True
+
+    def count(self, now: float, gap: float, *, answered: bool) -> float:
+        """Count an answer or a throttled round; return the gap from here on."""
+        if not self._answered + self._throttled:
+            self._begin = now
+        self._answered += answered
+        self._throttled += not answered
+        seconds = max(now - self._begin, 1e-6)
+        pace = self._answered / seconds
+        enough = self._answered + self._throttled >= WINDOW
+        if self._trying or pace * MOST_SLOWED >= self._best or not self._throttled:
+            if enough:
+                self._best = pace if self._trying else max(pace, self._best)
+                self._trying = False
+                self._answered = self._throttled = 0
+        elif enough or seconds * self._best >= WINDOW:
+            self._trying = True
+            self._answered = self._throttled = 0
+            return 0.0
+        return gap
+
 
 @dataclass(slots=True)
 class RateLimit:
@@ -50,6 +91,7 @@ class RateLimit:
     _round: int = 0
     _throttled: int = 0
     _in_flight: list[int] = field(default_factory=list)
+    _pace: PaceCheck = field(default_factory=PaceCheck)
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self) -> int:
@@ -81,6 +123,7 @@ class RateLimit:
             self.successes += 1
             self._throttled = 0
             self._gap = self._gap * FASTER if self._gap > LEAST_GAP else 0.0
+            self._gap = self._pace.count(self.clock(), self._gap, answered=True)
 
     def throttle(self, number: int, after: float) -> int:
         """Slow all requests down after a response that asks for it.
@@ -98,6 +141,7 @@ class RateLimit:
             if number == self._round:
                 self._round += 1
                 self._gap = min(max(self._gap * SLOWER, FIRST_GAP), LONGEST_PAUSE)
+                self._gap = self._pace.count(self.clock(), self._gap, answered=False)
                 self._throttled += all(other == number for other in self._in_flight)
                 again = self._throttled - 1
                 pause = max(after, self.back_off(again) if again > 0 else self._gap)
