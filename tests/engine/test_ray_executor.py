@@ -441,6 +441,7 @@ def test_workers_compute_with_as_many_threads_as_this_process(ray: Any, tmp_path
     benchmark = in_memory_benchmark(pairs(2), name="plain")
     request = EvalRequest((benchmark,), ("itm",), engine="ray", workers=2, cache=tmp_path)
     (run,) = evaluate_models([Counting()], request)
+    assert run.scores is not None
     assert set(run.scores["value"].tolist()) == {torch.get_num_threads()}
 
 
