@@ -309,6 +309,19 @@ def test_captions_that_the_model_refuses(kind: str, server: Serving) -> None:
     assert len(cut.token_logprobs(images[:1], ["a dog " * 200])[0]) == cut.context
 
 
+def test_a_passing_fault_makes_no_other_model(server: Serving) -> None:
+    remote = load(server, "sglang")
+    faults: list[tuple[int, Any, dict[str, str]]] = [(500, {}, {}), (503, {}, {})]
+    server.fault = lambda path, _: faults.pop() if path == "/model_info" and faults else None
+    assert load(server, "sglang").fingerprint == remote.fingerprint
+    assert not faults
+    server.fault = lambda path, _: (500, {}, {}) if path == "/model_info" else None
+    with pytest.raises(EndpointError, match="failed 4 times in a row: status 500"):
+        load(server, "sglang")
+    server.fault = lambda path, _: (404, {}, {}) if path == "/model_info" else None
+    assert load(server, "sglang").fingerprint != remote.fingerprint  # too old to state a version
+
+
 def test_the_server_is_asked_what_it_serves(server: Serving, small: tuple[Path, Any]) -> None:
     remote = load(server, "vllm")
     assert Counter(path for path, _ in server.requests) == {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from contrapose.models.capabilities import (
     check_pairs,
 )
 from contrapose.models.caption_tokens import CaptionTokenCounter
-from contrapose.models.endpoint.client import EndpointClient
+from contrapose.models.endpoint.client import EndpointClient, RefusedPromptError
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.protocol import (
     IMAGE_FORMAT,
@@ -61,6 +62,8 @@ MAX_FRAMES = 9999
 """Most frames of a video."""
 QUESTION_MARGIN = 16
 """Tokens that a caption may have more inside a question than alone."""
+UNSTATED = frozenset((400, 401, 403, 404, 405, 410, 422))
+"""Statuses of a server, or of a gateway before it, that does not know a path."""
 NAMES_SHOWN = 20
 """Models of a server that an error names."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
@@ -148,14 +151,17 @@ def _list_names(names: Iterable[str]) -> str:
 
 
 def _ask_weight_version(settings: EndpointSettings, rate_limit: RateLimit) -> dict[str, Any]:
-    """Facts of SGLang's model; none where it is too old to state them."""
+    """Facts of SGLang's model; none where it is too old to state them.
+
+    Raises:
+        EndpointError: the server fails to answer; without the facts the model would be another.
+    """
     root = settings.target._replace(path=settings.target.path.removesuffix("/v1"))
     bare = replace(settings, target=root)
     for path in ("/model_info", "/get_model_info"):
-        try:
-            return dict(EndpointClient(bare, rate_limit, path=path).request(None, _parse_object))
-        except (EndpointError, InputError):
-            continue
+        client = EndpointClient(bare, rate_limit, path=path, refusals=UNSTATED)
+        with suppress(RefusedPromptError):
+            return dict(client.request(None, _parse_object))
     return {}
 
 
