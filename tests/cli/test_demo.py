@@ -69,7 +69,7 @@ def test_others_files_are_not_overwritten(cli: Cli, tmp_path: Path) -> None:
 def test_a_file_in_the_way(cli: Cli, tmp_path: Path) -> None:
     taken = tmp_path / "file"
     taken.write_text("mine")
-    assert "cannot be made" in cli("demo", "--out", taken).refused()
+    assert "is not a folder" in cli("demo", "--out", taken).refused()
     assert "cannot be made" in cli("demo", "--out", taken / "below").refused()
 
 
