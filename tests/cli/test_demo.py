@@ -70,7 +70,7 @@ def test_a_file_in_the_way(cli: Cli, tmp_path: Path) -> None:
     taken = tmp_path / "file"
     taken.write_text("mine")
     assert "is not a folder" in cli("demo", "--out", taken).refused()
-    assert "cannot be made" in cli("demo", "--out", taken / "below").refused()
+    assert "is not a folder" in cli("demo", "--out", taken / "below").refused()
 
 
 def test_full_disk(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
