@@ -23,6 +23,7 @@ processor: the median of some rounds. It writes a run folder and its report unle
     ratings    one image and one caption, rated from 0 to 4 in steps of a half
     mixed      choices, pairs, judgements and choices of images in turn
     gallery    every image against every caption; as many images as captions
+    vl-checklist   choices in eight files of VL-CheckList's own form, read by its reader
 """
 
 from __future__ import annotations
@@ -91,12 +92,12 @@ def main() -> None:
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        file = build(folder, options)
+        benchmark = build(folder, options)
         model = folder / "silent.py"
         model.write_text(MODEL)
         command = [
             sys.executable, "-c", "from contrapose.cli import main; main()",
-            "eval", "silent", "--include", str(model), "--on", str(file),
+            "eval", "silent", "--include", str(model), "--on", *benchmark,
             "--score", options.score, "--rerank", "all", "--quiet",
             "--cache", str(folder / "store"),
         ]  # fmt: skip
@@ -243,22 +244,30 @@ SHAPES: dict[str, Callable[[argparse.Namespace], Rows]] = {
     "judgement": judgements,
     "ratings": ratings,
     "gallery": gallery,
+    "vl-checklist": choices,
 }
 
 CSV_SHAPES = ("csv", "cells", "columns")
 """Shapes that are written as a table."""
 
 
-def build(folder: Path, options: argparse.Namespace) -> Path:
-    """The benchmark's file, its images, and a store with every answer."""
+def build(folder: Path, options: argparse.Namespace) -> list[str]:
+    """Write the benchmark's file, its images and a store with every answer; return its name."""
     draw = np.random.default_rng(0)
     rows = list(SHAPES[options.shape](options))
-    (folder / "images").mkdir()
+    images_folder = folder / ("vg" if options.shape == "vl-checklist" else "images")
+    images_folder.mkdir()
     ids = []
     for i in range(options.images):
-        path = folder / "images" / f"{i}.png"
+        path = images_folder / f"{i}.png"
         Image.new("RGB", (8, 8), (i % 256, i // 256 % 256, i // 65536)).save(path)
         ids.append(content_id(ImageRef(path.name, path)))
+    pairs = [pair for _, some in rows for pair in some]
+    images, texts = [ids[image] for image, _ in pairs], [text_id(text) for _, text in pairs]
+    fill_store(AnswerStore(folder / "store"), options, (ids, images, texts), draw)
+    if options.shape == "vl-checklist":
+        write_vl_checklist(folder, rows)
+        return ["vl-checklist", "--root", str(folder)]
     file = folder / ("made.csv" if options.shape in CSV_SHAPES else "made.jsonl")
     with file.open("w", newline="") as stream:
         if options.shape in CSV_SHAPES:
@@ -269,18 +278,48 @@ def build(folder: Path, options: argparse.Namespace) -> Path:
                 writer.writerow(cells)
         else:
             stream.writelines(json.dumps(row) + "\n" for row, _ in rows)
-    pairs = [pair for _, some in rows for pair in some]
-    images, texts = [ids[image] for image, _ in pairs], [text_id(text) for _, text in pairs]
-    store = AnswerStore(folder / "store")
+    return [str(file)]
+
+
+def write_vl_checklist(folder: Path, rows: list[tuple[dict[str, Any], Any]]) -> None:
+    """Write choices of two captions in VL-CheckList's form."""
+    names = [f"{source}/{aspect}" for source in ("vg", "vaw")
+             for aspect in ("action", "color", "material", "size")]  # fmt: skip
+    for name, part in zip(names, np.array_split(np.arange(len(rows)), len(names)), strict=True):
+        path = folder / "Attribute" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        entries = []
+        for k in part.tolist():
+            row = rows[k][0]
+            right, wrong = row["texts"]
+            image = row["images"][0].removeprefix("images/")
+            entries.append([image, {"POS": [right], "NEG": [wrong]}])
+        path.write_text(json.dumps(entries))
+
+
+def fill_store(
+    store: AnswerStore,
+    options: argparse.Namespace,
+    given: tuple[list[str], list[str], list[str]],
+    draw: np.random.Generator,
+) -> None:
+    """Add an answer of each pair, or a vector of each image and caption.
+
+    Args:
+        store: the store.
+        options: of the command.
+        given: ids of all images, and of the image and the caption of each pair.
+        draw: draws the answers.
+    """
+    ids, images, texts = given
     if options.score == "itc":
         add_vectors(store, "image", ids, options.parts, draw)
         add_vectors(store, "text", list(dict.fromkeys(texts)), options.parts, draw)
-        return file
+        return
     table = store.table("silent-1", "itm:logit")
-    for part in np.array_split(np.arange(len(pairs)), options.parts):
+    for part in np.array_split(np.arange(len(images)), options.parts):
         values = {"value": draw.normal(size=len(part))}
         table.add([images[i] for i in part], [texts[i] for i in part], values)
-    return file
 
 
 def add_vectors(

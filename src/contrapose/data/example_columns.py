@@ -71,7 +71,6 @@ class ExampleColumns(Sequence[Example]):
         texts, text_starts = join_rows([example.texts for example in examples])
         refs, image_index = find_distinct(images)
         matches, match_index = find_distinct([example.match for example in examples])
-        tags = [example.tags for example in examples]
         return cls(
             ids=TextColumn.of([example.id for example in examples]),
             refs=refs,
@@ -81,7 +80,7 @@ class ExampleColumns(Sequence[Example]):
             text_starts=text_starts,
             matches=matches,
             match_index=match_index.astype(np.int64, copy=False),
-            tags={name: [of.get(name) for of in tags] for name in tag_names(examples)},
+            tags=_tag_columns([example.tags for example in examples]),
         )
 
     def __len__(self) -> int:
@@ -247,6 +246,17 @@ def order_tags(
         if position is not None:
             first[name] = position
     return {name: tags[name] for name in sorted(first, key=first.__getitem__)}
+
+
+def _tag_columns(tags: Sequence[Mapping[str, TagValue]]) -> dict[str, list[TagValue | None]]:
+    """Values of each tag, in order of first appearance; tags that examples share are read once."""
+    keys = list(map(id, tags))
+    by_object = dict(zip(keys, tags, strict=True))
+    columns: dict[str, list[TagValue | None]] = {}
+    for name in dict.fromkeys(name for some in by_object.values() for name in some):
+        value_of = {key: some.get(name) for key, some in by_object.items()}
+        columns[name] = list(map(value_of.__getitem__, keys))
+    return columns
 
 
 def has_tag(examples: Sequence[Example], name: str) -> bool:

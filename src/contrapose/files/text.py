@@ -293,8 +293,10 @@ class JsonScanner:
 
     def line(self, at: int) -> int:
         """Return the line number of an offset, counted on from the last call."""
-        self._lines += self.text.count("\n", self._seen, at)
-        self._lines -= self.text.count("\n", at, self._seen)
+        if at >= self._seen:
+            self._lines += self.text.count("\n", self._seen, at)
+        else:
+            self._lines -= self.text.count("\n", at, self._seen)
         self._seen = at
         return self._lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
@@ -72,6 +73,15 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
         raise InputError(
             f"holds none of {', '.join(f'{s}/**/*.json' for s in SUBSETS)}.", file=root
         )
+    folders = {
+        folder: find_folder(root, folder, f"images/{folder}", "images")
+        for folder in IMAGE_FOLDERS.values()
+    }
+
+    @cache
+    def refer(folder: str, image: str) -> tuple[ImageRef]:
+        return (ImageRef(f"{folder}/{image}", safe_join(folders[folder], image)),)
+
     for path in files:
         name = path.relative_to(base).as_posix()
         tags = parse_file_tags(name)
@@ -80,7 +90,6 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
             problems.report(Problem("unknown file", message, path))
             continue
         folder = IMAGE_FOLDERS[tags["source"]]
-        images = find_folder(root, folder, f"images/{folder}", "images")
         start = name.removesuffix(".json")
 
         def build(
@@ -88,18 +97,14 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
             start: str = start,
             tags: dict[str, str] = tags,
             folder: str = folder,
-            images: Path = images,
         ) -> Example:
-            match record.value:
-                case [str(image), dict(texts)]:
-                    captions = record.inner(texts)
-                case _:
-                    raise MalformedError(
-                        f"record {record.key}: expected an image path and its texts."
-                    )
+            entry = record.value
+            if not isinstance(entry, list) or list(map(type, entry)) != [str, dict]:
+                raise MalformedError(f"record {record.key}: expected an image path and its texts.")
+            captions = record.inner(entry[1])
             return Example(
                 id=f"{start}/{record.key}",
-                images=(ImageRef(f"{folder}/{image}", safe_join(images, image)),),
+                images=refer(folder, entry[0]),
                 texts=(read_first_text(captions, "POS"), read_first_text(captions, "NEG")),
                 match=single_match(2, 0),
                 tags=tags,
