@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFilter
 
 from contrapose.build.video.filters import (
@@ -121,22 +119,24 @@ def test_hash_is_a_cosine_transform() -> None:
     assert perceptual_hash(image) == int("".join("1" if bit else "0" for bit in bits), 2)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_hash_ignores_compression_size_and_brightness(seed: int) -> None:
-    image = clouds(seed)
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", quality=75)
-    same = [
-        Image.open(stream),
-        image.resize((192, 144), Image.Resampling.BICUBIC),
-        image.point(lambda value: value * 0.8 + 10),
-    ]
-    value = perceptual_hash(image)
-    assert 0 <= value < 1 << 64
-    for other in same:
-        assert (value ^ perceptual_hash(other)).bit_count() <= 8
-    assert (value ^ perceptual_hash(clouds(seed + 1))).bit_count() > 8
+def test_hash_ignores_compression_size_and_brightness() -> None:
+    """A frequency near the median may change sides: few do, in nearly all images."""
+    alike, others = [], []
+    for seed in range(100):
+        image = clouds(seed)
+        stream = io.BytesIO()
+        image.save(stream, "JPEG", quality=75)
+        same = [
+            Image.open(stream),
+            image.resize((192, 144), Image.Resampling.BICUBIC),
+            image.point(lambda value: value * 0.8 + 10),
+        ]
+        value = perceptual_hash(image)
+        assert 0 <= value < 1 << 64
+        alike += [(value ^ perceptual_hash(other)).bit_count() for other in same]
+        others.append((value ^ perceptual_hash(clouds(seed + 1))).bit_count())
+    assert np.quantile(alike, 0.95) <= 4
+    assert max(alike) < min(others)
 
 
 def test_duplicates() -> None:
