@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from contrapose import metrics
-from contrapose.data import Example, Gallery, ImageRef
+from contrapose.data import Example, Gallery, ImageRef, example_columns
 from contrapose.errors import InputError
 from contrapose.losses import Dividend
 from contrapose.results.measures import Measure, Measurements
@@ -155,7 +155,9 @@ def test_a_model_that_gives_nan_is_refused() -> None:
         Evaluator(panel).measure(student.model)
 
 
-def test_the_share_of_interactions() -> None:
+@pytest.mark.parametrize("most", [100, 1], ids=["list", "columns"])
+def test_the_share_of_interactions(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(example_columns, "MANY_EXAMPLES", most)
     rows = small_rows()
     texts = ["a red ball", "a blue cube", "a ball", "a red cube left of a ball"]
     images = [ImageRef(str(i), source=TrainingImage(rows.images, i, str(i))) for i in (0, 1)]
