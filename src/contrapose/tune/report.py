@@ -13,7 +13,6 @@ import torch
 from contrapose import metrics
 from contrapose.arrays import find_distinct
 from contrapose.data import Example, Micro
-from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import (
     AnswerStore,
     ImageCache,
@@ -89,7 +88,7 @@ class Evaluator:
                 self.tables[f"{score}/{name}"] = run.table
             data, more = self.selection.parts[name][1], {}
             if self.interaction_share and name == SWAPS and score == "itc":
-                assert isinstance(data, list | ExampleColumns)  # noqa: S101 - swaps are choices
+                assert isinstance(data, Sequence)  # noqa: S101 - swaps are choices
                 more = _interaction_share(context, data)
             measured[name] = _with_direction(run.part.measured, more)
         return measured
