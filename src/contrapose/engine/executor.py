@@ -133,8 +133,9 @@ def count_decoders(images: int, workers: int | None = None, cores: int | None = 
             raise InputError(f"{PROCESSES_VARIABLE} must be a number from 0 on, found {text!r}.")
         return min(int(text), images)
     if cores is None:
-        affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-        cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+        from contrapose.cores import count_cores
+
+        cores = count_cores()
     if cores < DECODER_CORES or images < DECODER_IMAGES or not uses_cuda():
         return 0
     return min(workers or cores - 2, cores - 2, MOST_DECODERS, images // IMAGES_PER_DECODER)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from contrapose.cores import count_threads
 from contrapose.errors import InputError, first_line
 
 MAX_PER_CORE = 16
@@ -20,9 +21,6 @@ MAX_PER_CORE = 16
 
 ADDRESS = "RAY_ADDRESS"
 """Environment variable with the address of a cluster."""
-
-THREADS = "OMP_NUM_THREADS"
-"""Environment variable with the number of threads of PyTorch and of NumPy."""
 
 CONNECT_SECONDS = 10.0
 """Seconds after which a cluster whose port does not answer is given up; Ray tries for minutes."""
@@ -46,13 +44,10 @@ class Machine:
         return min(room, int(self.gpus) * per_gpu) if per_gpu else room
 
 
-def count_threads() -> int:
-    """Count the threads with which this process computes."""
+def threads_of_workers() -> int:
+    """Threads with which this process computes: those of PyTorch where it is used, or of BLAS."""
     torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        return int(torch.get_num_threads())
-    given = os.environ.get(THREADS, "")
-    return int(given) if given.isdecimal() and int(given) else len(os.sched_getaffinity(0))
+    return count_threads() if torch is None else int(torch.get_num_threads())
 
 
 def list_machines(ray: Any) -> list[Machine]:

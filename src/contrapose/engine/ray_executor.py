@@ -22,17 +22,17 @@ from typing import Any
 
 import numpy as np
 
+from contrapose.cores import THREADS
 from contrapose.engine.columns import ModelError, ScoredBatch
 from contrapose.engine.context import ScoreRequest
 from contrapose.engine.executor import Jobs, Keep, LocalExecutor
 from contrapose.engine.ray_cluster import (
     MAX_PER_CORE,
-    THREADS,
     connect,
-    count_threads,
     let_ray_print,
     list_machines,
     share_cores,
+    threads_of_workers,
 )
 from contrapose.engine.ray_workers import RayWorker, TaskReport, WorkerModel, WorkerTask
 from contrapose.errors import (
@@ -284,7 +284,7 @@ class RayExecutor:
         if on_gpu:
             self._options["num_gpus"] = 1 / self._per_gpu
         else:  # sums in another number of threads round differently
-            self._options["runtime_env"] = {"env_vars": {THREADS: str(count_threads())}}
+            self._options["runtime_env"] = {"env_vars": {THREADS: str(threads_of_workers())}}
         self._sent = ray.put(self.recipe.send(ray.put))
 
     def _find_room(self) -> None:

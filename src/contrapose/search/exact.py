@@ -11,7 +11,6 @@ or float16.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from contrapose.cores import count_threads
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 
@@ -111,7 +111,7 @@ def search_exact(
     numbers, left_out = _check_excluded(exclude, count, len(gallery))
     tiles = _Tiles(gallery, count, longest)
     buffer = np.empty(min(count, QUERY_TILE) * min(tiles.step, len(gallery)), dtype=np.float32)
-    with _Pool(min(count_threads(), 1 + len(buffer) // THREAD_CELLS)) as pool:
+    with _Pool(min(count_threads(), MAX_THREADS, 1 + len(buffer) // THREAD_CELLS)) as pool:
         for start in range(0, count, QUERY_TILE):
             some = vectors[start : start + QUERY_TILE]
             inside = (numbers >= start) & (numbers < start + len(some))
@@ -200,16 +200,6 @@ class _Pool:
         """Split `count` rows among the threads."""
         step = -(-count // self.threads)
         return [slice(start, min(start + step, count)) for start in range(0, count, step)]
-
-
-def count_threads() -> int:
-    """Threads that BLAS may use too: `OMP_NUM_THREADS`, else the cores of this process."""
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    if limit.isdecimal() and int(limit):
-        return min(int(limit), MAX_THREADS)
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    return min(os.cpu_count() or 1, MAX_THREADS)
 
 
 class _Tiles:

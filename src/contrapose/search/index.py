@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.cores import count_threads
 from contrapose.engine.storage import folder_name
 from contrapose.errors import InputError, first_line, option, shortage_error
 from contrapose.files import (
@@ -44,7 +45,7 @@ from contrapose.files import (
 )
 from contrapose.metrics import IntArray
 from contrapose.models import Model
-from contrapose.search.exact import count_threads
+from contrapose.search.exact import MAX_THREADS
 from contrapose.search.spaces import fits_space
 
 VERSION = 2
@@ -122,7 +123,7 @@ class Index:
         count = len(self)
         blocks = range(len(self.checksums)) if rows is None else np.unique(rows // BLOCK_ROWS)
         unread = [int(block) for block in blocks if int(block) not in self._sound]
-        with ThreadPoolExecutor(max(1, min(count_threads(), len(unread)))) as pool:
+        with ThreadPoolExecutor(max(1, min(count_threads(), MAX_THREADS, len(unread)))) as pool:
             sums = list(pool.map(self._sum_block, unread))
         damaged = [np.zeros(0, dtype=np.int64)]
         for block, checksum in zip(unread, sums, strict=True):

@@ -27,7 +27,6 @@ class PlainReader:
         self.root = root
         self._images: dict[str, ImageRef] = {}
         self._alone: dict[str, tuple[ImageRef]] = {}
-        self._rights: dict[tuple[int, int], Match] = {}
         self._matches: dict[Match, Match] = {}
 
     def example(self, record: Record) -> Example | None:
@@ -84,10 +83,7 @@ class PlainReader:
             right = value["right"]
             if images != 1 or type(right) is not int or not 0 <= right < texts:
                 raise MalformedError("it is not plain which caption is right.")
-            match = self._rights.get((texts, right))
-            if match is None:
-                match = self._rights[texts, right] = single_match(texts, right)
-            return match
+            return single_match(texts, right)
         if type(rows) is not list or not all(type(row) is list for row in rows):
             raise MalformedError("it is no list of rows.")
         given: Match = tuple(map(tuple, rows))

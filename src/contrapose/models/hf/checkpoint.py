@@ -386,8 +386,8 @@ def has_weights(checkpoint: Checkpoint, prefix: str) -> bool:
 
 
 def _list_weight_names(folder: Path) -> set[str]:
+    import torch
     from safetensors import safe_open
-    from torch import load
 
     names: set[str] = set()
     for file in folder.glob("*.safetensors"):
@@ -396,5 +396,5 @@ def _list_weight_names(folder: Path) -> set[str]:
             names.update(stream.keys())
     if not names:
         for file in folder.glob("pytorch_model*.bin"):
-            names.update(load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file)))
+            names |= {*torch.load(file, "cpu", weights_only=True, mmap=is_zipfile(file))}
     return names
